@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 
 from sfumato.auditing.asked import AuditAsked
 from sfumato.auditing.case import Case, People, read_holdout, read_people, sampled, schema_of
-from sfumato.auditing.generalised import check_hierarchies, fill_in, sets_of, split_off
+from sfumato.auditing.generalised import Sets, check_hierarchies, fill_in, sets_of, split_off
 from sfumato.auditing.matching import SAME_ORDER, same_order
-from sfumato.core.array_types import Codes, Flags
+from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import SchemaError, TableError
 from sfumato.table import Encoding, Schema, Table, open_table
 from sfumato.table.arrays import numbers, plain, text
@@ -31,10 +31,6 @@ NOT_DECLARED = (
 )
 HEAD = 20_000
 """Rows at the start of both tables that are compared to find out whether these are in the same order."""
-
-
-def _renamed(table: Table, names: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
-    return (batch.rename_columns([names.get(name, name) for name in table.names]) for batch in table.blocks())
 
 
 def row_count(table: Table) -> int:
@@ -54,7 +50,7 @@ def read_sample(release: Table, rows: int, wanted: Codes) -> tuple[pa.Table, Cod
     return pa.Table.from_batches(parts), places
 
 
-def paired_by_id(original: Table, released: pa.Table, name: str, notes: list[str]) -> Codes:
+def paired_by_id(original: Table, released: pa.Table, name: str) -> Codes:
     """The original row of every release row (-1: none), by a column that both tables have."""
     for where, names in (("The original", original.names), ("The release", released.column_names)):
         if name not in names:
@@ -63,10 +59,10 @@ def paired_by_id(original: Table, released: pa.Table, name: str, notes: list[str
     if theirs.null_count or len(pc.unique(theirs)) < len(theirs):
         raise TableError(f"Column {name!r} of the original is empty or the same in several rows, so it says not whose.")
     found = pc.index_in(text(plain(released[name]), name), value_set=theirs).fill_null(-1)
-    return _paired(np.asarray(found, dtype=np.int64), f"by the column {name!r}, which both tables carry", notes)
+    return np.asarray(found, dtype=np.int64)
 
 
-def paired_by_file(path: Path | str, release_rows: int, original: Table, notes: list[str]) -> Codes:
+def paired_by_file(path: Path | str, release_rows: int, original: Table) -> Codes:
     """The same from a table with the columns `release` and `original`: row numbers, counted from 1.
 
     Without the column `release`, its rows are those of the release, in order.
@@ -74,12 +70,14 @@ def paired_by_file(path: Path | str, release_rows: int, original: Table, notes: 
     table = open_table(path).read()
     if "original" not in table.column_names:
         raise TableError(f"{path} needs a column `original` (row numbers, from 1), and `release` unless rows are all.")
-    theirs = _row_numbers(table, "original", path)
-    if "release" in table.column_names:
-        mine = _row_numbers(table, "release", path)
-    elif len(theirs) == release_rows:
-        mine = np.arange(release_rows)
-    else:
+    told = {"original": np.arange(0), "release": np.arange(release_rows)}
+    for name in [name for name in told if name in table.column_names]:
+        values, empty = numbers(plain(table[name]), name)
+        if empty is not None or (values % 1).any():
+            raise TableError(f"{path}: the column `{name}` must hold whole numbers, and no empty cell.")
+        told[name] = values.astype(np.int64) - 1
+    mine, theirs = told["release"], told["original"]
+    if len(mine) != len(theirs):
         raise TableError(
             f"{path} has {len(theirs)} rows, but the release has {release_rows}. Give the column `release` too."
         )
@@ -90,21 +88,6 @@ def paired_by_file(path: Path | str, release_rows: int, original: Table, notes: 
         raise TableError(f"{path} names a row of the release twice.")
     source = np.full(release_rows, -1, dtype=np.int64)
     source[mine] = theirs
-    return _paired(source, "by a file of row numbers", notes)
-
-
-def _row_numbers(table: pa.Table, name: str, path: Path | str) -> Codes:
-    values, empty = numbers(plain(table[name]), name)
-    if empty is not None or (values % 1).any():
-        raise TableError(f"{path}: the column `{name}` must hold whole numbers, and no empty cell.")
-    return values.astype(np.int64) - 1
-
-
-def _paired(source: Codes, how: str, notes: list[str]) -> Codes:
-    share = float(np.mean(source >= 0)) if len(source) else 0.0
-    if np.count_nonzero(source >= 0) < 2:
-        raise TableError("Fewer than two rows of the release are paired with a row of the original: nothing to audit.")
-    notes.append(f"Whose row is whose was told {how}; that is so for {share:.0%} of the release.")
     return source
 
 
@@ -121,26 +104,15 @@ def case_from_tables(release: Any, options: AuditAsked, rng: np.random.Generator
     released, places = (release.read(), None) if wanted is None else read_sample(release, rows, wanted)
     released = released.rename_columns([back.get(name, name) for name in released.column_names])
     alignment, source = "trace", None
-    if options.match is not None:
-        alignment, source = "id", paired_by_id(original, released, options.match, notes)
-    elif options.mapping is not None:
-        alignment, source = "mapping", paired_by_file(options.mapping, rows, original, notes)
-        source = source if places is None else source[places]
-    hierarchies = {name: read_hierarchy(path) for name, path in (options.hierarchies or {}).items()}
-    plain_schema = original_schema(original, released, options, notes)
-    check_hierarchies(hierarchies, plain_schema)
-    single, cells = split_off(released, plain_schema, hierarchies, next(iter(original.blocks())))
-    encoding = Encoding(_joined(plain_schema, single))
-    sets, y = sets_of(cells, encoding.groups, hierarchies), _classes(single, encoding, notes)
-    notes.append(
-        "No card: the release is taken column by column, and the attackers are given the actual strength of the "
-        "change (normal noise, randomized response)."
-    )
+    if options.match is not None or options.mapping is not None:
+        alignment, source = _told(original, released, rows, options, notes)
+        source = source[places] if alignment == "mapping" and places is not None else source
+    encoding, Z, y, sets = _encoded(original, released, options, notes)
     case = Case(
         options=options,
         encoding=encoding,
         original=original,
-        Z=recode(encoding, single, why=NOT_DECLARED),
+        Z=Z,
         y=y,
         source=source,
         affine=(np.eye(encoding.width), np.zeros(encoding.width)),
@@ -149,42 +121,36 @@ def case_from_tables(release: Any, options: AuditAsked, rng: np.random.Generator
         notes=notes,
         released=lambda: [released] if wanted is None else _renamed(release, back),
         sets=sets,
+        release_rows=rows,
     )
-    if sets:
-        _fill_in_sets(case, cells)
     if wanted is None or places is None:
         return case, None
-    case.release_rows = rows
-    return _of_sample(case, places, np.isin(places, wanted), rng)
+    return _of_sample(case, places, np.flatnonzero(np.isin(places, wanted)), rng)
 
 
-def _classes(released: pa.Table, encoding: Encoding, notes: list[str]) -> Codes | None:
-    """The released labels, where there are any."""
-    label = encoding.schema.label
-    if label is None:
-        return None
-    if label.name not in released.column_names:
-        notes.append(f"The release does not contain the label {label.name!r}.")
-        return None
-    return encoding.encode_label(released)
+def _told(original: Table, released: pa.Table, rows: int, options: AuditAsked, notes: list[str]) -> tuple[str, Codes]:
+    """Whose row each is, by a column or by a file, and by which."""
+    if options.match is not None:
+        source = paired_by_id(original, released, options.match)
+        alignment, how = "id", f"by the column {options.match!r}, which both tables carry"
+    else:
+        assert options.mapping is not None
+        source = paired_by_file(options.mapping, rows, original)
+        alignment, how = "mapping", "by a file of row numbers"
+    if np.count_nonzero(source >= 0) < 2:
+        raise TableError("Fewer than two rows of the release are paired with a row of the original: nothing to audit.")
+    notes.append(f"Whose row is whose was told {how}; that is so for {np.mean(source >= 0):.0%} of the release.")
+    return alignment, source
 
 
-def _fill_in_sets(case: Case, names: Iterable[str]) -> None:
-    """Put into cells that name several values what stands for them; `names`: of the columns that have such cells."""
-    similar = case.original if case.options.holdout is None else open_table(case.options.holdout)
-    population, _ = read_holdout(similar, case.encoding, MISSING_INSTEAD)
-    fill_in(case.Z, case.sets, case.encoding.groups, population.X)
-    case.notes.append(
-        f"Some cells of the release name several values ({', '.join(names)}): the adversaries take each for the set "
-        "of these values. What stands for a set is the mean of similar people whose value it allows."
-    )
+def _renamed(table: Table, names: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
+    return (batch.rename_columns([names.get(name, name) for name in table.names]) for batch in table.blocks())
 
 
-def _of_sample(case: Case, places: Codes, wanted: Flags, rng: np.random.Generator) -> tuple[Case, People | None]:
+def _of_sample(case: Case, places: Codes, chosen: Codes, rng: np.random.Generator) -> tuple[Case, People | None]:
     """The sampled rows alone, with what the first rows of both tables tell of their order."""
-    total, chosen = row_count(case.original), np.flatnonzero(wanted)
+    total, people, alignment = row_count(case.original), None, case.alignment
     source = None if case.source is None else case.source[chosen]
-    people, alignment = None, case.alignment
     head = np.flatnonzero(places < HEAD)  # row i came from row i of the original, by the first rows of both
     alike = source is None and total == case.release_rows
     if alike and same_order(read_people(case.original, case.encoding, places[head]).X, case.Z[head]):
@@ -224,44 +190,61 @@ def original_names(released: Sequence[str], original: Sequence[str], columns: Ma
     return back
 
 
-def original_schema(original: Table, released: pa.Table, options: AuditAsked, notes: list[str]) -> Schema:
-    """Kinds, bounds and categories of the original's columns that the release has.
+def _encoded(
+    original: Table, released: pa.Table, options: AuditAsked, notes: list[str]
+) -> tuple[Encoding, Matrix, Codes | None, dict[int, Sets]]:
+    """How the columns that both tables have are encoded, the encoded release with its labels, and generalised cells.
 
     Bounds are the original's alone: noise widens the range of a release, and a guess would then count as near that is
-    not near on the scale of the people.
+    not near on the scale of the people. Categories are the release's too; empty cells must be the original's own kind.
     """
-    schema = schema_of(original, options.schema, options.label)
-    if options.match is not None:
-        schema = Schema(tuple(column for column in schema.columns if column.name != options.match))
-    return _shared(schema, [name for name in released.column_names if name != options.match], notes)
+    schema = _shared(original, released, options, notes)
+    hierarchies = {name: read_hierarchy(path) for name, path in (options.hierarchies or {}).items()}
+    check_hierarchies(hierarchies, schema)
+    single, cells = split_off(released, schema, hierarchies, next(iter(original.blocks())))
+    columns = []
+    for column in schema.columns:
+        if column.name in single.column_names and column.kind == "categorical" and column.categories is not None:
+            words = pc.unique(text(plain(single[column.name]), column.name).drop_null()).to_pylist()
+            more = sorted(set(words) - set(column.categories))
+            column = replace(column, categories=(*column.categories, *more))
+        columns.append(column)
+    encoding = Encoding(Schema(tuple(columns)))
+    y, label, sets = None, schema.label, sets_of(cells, encoding.groups, hierarchies)
+    if label is not None and label.name in single.column_names:
+        y = encoding.encode_label(single)
+    elif label is not None:
+        notes.append(f"The release does not contain the label {label.name!r}.")
+    Z = recode(encoding, single, why=NOT_DECLARED)
+    notes.append(
+        "No card: the release is taken column by column, and the attackers are given the actual strength of the "
+        "change (normal noise, randomized response)."
+    )
+    if sets:
+        similar = original if options.holdout is None else open_table(options.holdout)
+        fill_in(Z, sets, encoding.groups, read_holdout(similar, encoding, MISSING_INSTEAD)[0].X)
+        notes.append(
+            f"Some cells of the release name several values ({', '.join(cells)}): the adversaries take each for the "
+            "set of these values. What stands for a set is the mean of similar people whose value it allows."
+        )
+    return encoding, Z, y, sets
 
 
-def _shared(schema: Schema, released: Sequence[str], notes: list[str]) -> Schema:
+def _shared(original: Table, released: pa.Table, options: AuditAsked, notes: list[str]) -> Schema:
     """The columns that both tables have and that can be audited; the notes name the others."""
-    absent = [column.name for column in schema.private if column.name not in released]
+    schema = schema_of(original, options.schema, options.label)
+    absent = [column.name for column in schema.private if column.name not in released.column_names]
     if absent:
         notes.append(
             f"Columns of the original that the release does not have were left out: {', '.join(absent[:20])}. What it "
             "tells of them through the other columns was not tried."
         )
-        schema = Schema(tuple(column for column in schema.columns if column.name not in absent))
-    extra = [name for name in released if name not in schema]
+    extra = [name for name in released.column_names if name not in (*schema.names, options.match)]
     if extra:
         notes.append(f"Columns of the release that the original does not have were ignored: {', '.join(extra[:20])}.")
+    schema = Schema(tuple(column for column in schema.columns if column.name not in (*absent, options.match)))
     if schema.dropped:
         notes.append(f"Columns that cannot be audited were ignored: {', '.join(schema.dropped[:20])}.")
     if not schema.private:
         raise SchemaError("No column is left to audit: the release shares none that can be audited with the original.")
     return Schema(tuple(column for column in schema.columns if column.role in ("private", "label")))
-
-
-def _joined(schema: Schema, released: pa.Table) -> Schema:
-    """With the release's categories too. Empty cells are not added: they must be the original's own kind."""
-    columns = []
-    for column in schema.columns:
-        if column.name in released.column_names and column.kind == "categorical" and column.categories is not None:
-            words = pc.unique(text(plain(released[column.name]), column.name).drop_null()).to_pylist()
-            more = sorted(set(words) - set(column.categories))
-            column = replace(column, categories=(*column.categories, *more))
-        columns.append(column)
-    return Schema(tuple(columns))
