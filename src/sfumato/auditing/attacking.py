@@ -26,8 +26,8 @@ from sfumato.attacks.base import (
     Values,
 )
 from sfumato.attacks.known_rows import KnownRows
-from sfumato.attacks.metrics.privacy import auc, breaches
-from sfumato.attacks.metrics.score import score_guess
+from sfumato.attacks.metrics.privacy import breaches
+from sfumato.attacks.metrics.score import nearness, score_guess
 from sfumato.attacks.metrics.scored import ScoredGuess, recovery_curve, score_values, unseen_guess
 from sfumato.attacks.nearest_row import AttributeInference
 from sfumato.attacks.singling_out import Predicates
@@ -39,7 +39,7 @@ from sfumato.core.errors import TableError
 from sfumato.core.wording import WORSE_THAN_GUESSING, is_worse_than_guessing
 from sfumato.guarantee.cost import posterior_bound
 from sfumato.release.source import all_of, in_order
-from sfumato.table import Encoding, Schema, open_table
+from sfumato.table import Encoding, Group, Schema, open_table
 from sfumato.table.encoding import recode
 
 Guesses = Guess | list[Guess]
@@ -76,37 +76,38 @@ class Attempt:
 
     name: str
     story: str
-    knows: tuple[str, ...]
+    knows: Sequence[str] = ()
     guess: Guesses | None = None
     scored: ScoredGuess | None = None
     not_applicable: str | None = None
     failed: str | None = None
-    assumes: tuple[str, ...] = ()
-    details: dict[str, float] | None = None
+    assumes: Sequence[str] = ()
+    details: Mapping[str, float] = field(default_factory=dict)
     kept: Codes | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, attack: Attack, case: Case) -> Attempt:
         """Run and score one attack. An unexpected error is reported by its type alone, and never counts as privacy."""
-        told: dict[str, Any] = {
-            "name": attack.name,
-            "story": story_of(attack),
-            "knows": tuple(sorted(attack.knows)),
-            "parameters": attack.parameters,
-            "assumes": (LEAKED_KEY,) if case.key_used and "transform" in attack.knows | attack.helps else (),
-        }
+        leaks = case.key_used and "transform" in attack.knows | attack.helps
+        tried = cls(
+            attack.name,
+            story_of(attack),
+            sorted(attack.knows),
+            assumes=[LEAKED_KEY] if leaks else [],
+            parameters=attack.parameters,
+        )
         known = case.known_to(attack)
         missing = [item for item in known.missing(attack.knows) if item != "secret"]
         if missing[:1] == ["transform"] and known.guided is not None:
-            return cls(**told, not_applicable=NOT_LINEAR[known.guided.kind])
+            return replace(tried, not_applicable=NOT_LINEAR[known.guided.kind])
         if missing:
             why = REASONS.get(missing[0], f"needs {missing[0].replace('_', ' ')}")
-            return cls(**told, not_applicable=why)
+            return replace(tried, not_applicable=why)
         try:
-            return cls(**told, **_played(attack, known, case))
+            return replace(tried, **_played(attack, known, case))
         except Exception as error:
-            return cls(**told, failed=type(error).__name__)
+            return replace(tried, failed=type(error).__name__)
 
     def exposed(self, case: Case) -> list[int]:
         """Row numbers in the original of the riskiest records, worst first and each once; strangers are left out."""
@@ -128,7 +129,7 @@ class Attempt:
         worse = scored is not None and is_worse_than_guessing(scored.score, scored.baseline)
         more = {
             "remark": WORSE_THAN_GUESSING if worse else None,
-            "chosen": None if scored is None else scored.chosen,
+            "chosen": getattr(scored, "chosen", None),
             "parameters": dict(self.parameters),
             "assumes": list(self.assumes),
             "not_applicable": self.not_applicable,
@@ -141,9 +142,9 @@ class Attempt:
             **{name: share(getattr(scored, name, None)) for name in ("score", "baseline", "control")},
             "interval": None if scored is None else [share(end) for end in scored.interval],
             "worst": share(getattr(scored, "worst", None)),
-            "upper_bound": scored is not None and scored.upper_bound,
-            "columns": [] if scored is None else [dict(column) for column in scored.columns],
-            "details": {**({} if scored is None else scored.details), **(self.details or {})},
+            "upper_bound": getattr(scored, "upper_bound", False),
+            "columns": [dict(column) for column in getattr(scored, "columns", ())],
+            "details": {**getattr(scored, "details", {}), **self.details},
             **{name: told for name, told in more.items() if told},
         }
 
@@ -165,7 +166,9 @@ def _played(attack: Attack, known: Knowledge, case: Case) -> dict[str, Any]:
     has_control = "targets" in attack.knows and "images" not in attack.knows
     control = aimed(attack, case.aside) if has_control and case.aside is not None else None
     if case.behind is None and isinstance(guess, Values | Posteriors | Links | Sources):
-        return {"not_applicable": NO_TRACE, "details": distances(guess, control)}
+        # How near people of the table and strangers come to a release row, where links cannot be checked.
+        near = nearness(guess, control if isinstance(control, Links) else None) if isinstance(guess, Links) else {}
+        return {"not_applicable": NO_TRACE, "details": near}
     scored, kept = scored_apart(attack, guess, case, control)
     if isinstance(scored, Abstain):
         return {"not_applicable": scored.reason}
@@ -205,18 +208,6 @@ def any_release(guess: Guesses, case: Case) -> dict[str, float]:
     return {"rare_prior": rare, "any_release": posterior_bound(rare, factor) if 0 < rare < 1 else rare}
 
 
-def distances(guess: Guesses, control: Guesses | None) -> dict[str, float]:
-    """How near people of the table and strangers come to a release row, where links cannot be checked."""
-    if not isinstance(guess, Links):
-        return {}
-    away = "median_doubt" if guess.by_likelihood else "median_distance"
-    found = {away: float(np.median(guess.distance))}
-    if isinstance(control, Links):
-        found[f"{away}_control"] = float(np.median(control.distance))
-        found["strangers_as_near"] = auc(-control.distance, -guess.distance)
-    return found
-
-
 def story_of(attack: Attack | type[Attack]) -> str:
     """The first paragraph of the docstring, on one line."""
     return " ".join((inspect.getdoc(attack) or "").split("\n\n")[0].split())
@@ -234,19 +225,20 @@ def scored_apart(
 ) -> tuple[ScoredGuess | Abstain, Codes | None]:
     """The score without what cannot be a success, people whom the attacker was given and rows that are no person's,
     and the release rows (or targets) it rests on where these are not all."""
-    given, narrowed, truth, kept, everything = case.given_away(attack), guess, case.truth, None, 0
-    if case.behind is not None and isinstance(guess, Values | Posteriors | Sources):
+    by_row, given, truth = isinstance(guess, Values | Posteriors | Sources), case.given_away(attack), case.truth
+    apart = np.isin(case.targets, given)
+    if by_row and case.behind is not None:
         apart = case.unowned | (np.isin(case.behind, given) if isinstance(guess, Values) else False)
-        kept, everything = np.flatnonzero(~apart), len(apart)
-        narrowed, truth = guess.of(kept) if isinstance(guess, Values) else _of(guess, kept), _of(truth, kept)
-    elif case.behind is not None and isinstance(guess, list) and truth.targets is not None:
-        kept, everything = np.flatnonzero(~np.isin(case.targets, given)), len(case.targets)
-        narrowed = [_of(part, kept) if isinstance(part, Bounds) else part for part in guess]
-        truth = _of(truth, kept, ("targets", "target_labels"))
-    if kept is None or len(kept) == everything:
-        return score_guess(guess, case.truth, control), None
-    if not len(kept):
+    if case.behind is None or not (by_row or isinstance(guess, list)) or not apart.any():
+        return score_guess(guess, truth, control), None
+    if apart.all():
         return Abstain(NOBODY), None
+    kept = np.flatnonzero(~apart)
+    if isinstance(guess, list):
+        narrowed: Guesses = [_of(part, kept) if isinstance(part, Bounds) else part for part in guess]
+        truth = _of(truth, kept, ("targets", "target_labels"))
+    else:
+        narrowed, truth = guess.of(kept) if isinstance(guess, Values) else _of(guess, kept), _of(truth, kept)
     return _placed(score_guess(narrowed, truth, control), kept), kept
 
 
@@ -272,10 +264,10 @@ def attempt_from_file(path: Path, case: Case) -> Attempt:
     if name in ATTACKS:
         name += "-from-file"
     if case.behind is None:
-        return Attempt(name, STORY, (), not_applicable=NO_TRACE)
+        return Attempt(name, STORY, not_applicable=NO_TRACE)
     X, guessed, encoding = _read_guesses(path, case)
-    kept, groups, strangers = np.flatnonzero(~case.unowned), case.encoding.groups, case.truth.sample
-    slots = np.concatenate([np.arange(groups[number].start, groups[number].stop) for number in guessed])
+    kept, strangers = np.flatnonzero(~case.unowned), case.truth.sample
+    slots = np.concatenate([np.arange(group.start, group.stop) for group in guessed])
     truth = replace(
         _of(case.truth, kept),
         encoding=encoding,
@@ -283,29 +275,27 @@ def attempt_from_file(path: Path, case: Case) -> Attempt:
         sample=None if strangers is None else strangers[:, slots],
     )
     scored = _placed(score_values(Values(np.clip(X[kept], 0.0, 1.0)), truth), kept)
-    guess = Values(X) if len(guessed) == len(case.encoding.schema.private) else None
-    return Attempt(name, STORY, (), guess=guess, scored=scored, kept=kept)
+    guess = Values(X) if len(guessed) == len(case.encoding.groups) else None
+    return Attempt(name, STORY, guess=guess, scored=scored, kept=kept)
 
 
-def _read_guesses(path: Path, case: Case) -> tuple[Matrix, list[int], Encoding]:
+def _read_guesses(path: Path, case: Case) -> tuple[Matrix, list[Group], Encoding]:
     """The guesses about the audited rows, which private columns they guess, and how these are encoded."""
-    table = open_table(path).read()
+    table, schema = open_table(path).read(), case.encoding.schema
     if table.num_rows != case.release_rows:
         raise TableError(
             f"{path} has {table.num_rows} rows, but the release has {case.release_rows}. "
             "A file of guesses has one row for every row of the release, in the same order."
         )
-    schema = case.encoding.schema
     label = None if schema.label is None else schema.label.name
-    strange = [column for column in table.column_names if column not in schema and column != label]
-    if strange:
+    if strange := [column for column in table.column_names if column not in schema and column != label]:
         raise TableError(
             f"{path} has a column {strange[0]!r} that the original does not have. Name source columns only."
         )
-    guessed = [number for number, column in enumerate(schema.private) if column.name in table.column_names]
+    guessed = [group for group in case.encoding.groups if group.column.name in table.column_names]
     if not guessed:
         raise TableError(f"{path} guesses no private column. Give at least one under its name in the original.")
-    encoding = Encoding(Schema(tuple(schema.private[number] for number in guessed)))
+    encoding = Encoding(Schema(tuple(group.column for group in guessed)))
     return recode(encoding, table, why=None)[case.positions], guessed, encoding
 
 
@@ -320,16 +310,14 @@ OTHERS = 5
 
 class Told(NamedTuple):
     """What the attack on values that gains most tells of each release row's person (rows x columns), what is guessed
-    right without the release, and the people's row numbers. by_chance: what the same guesses seem to add of others."""
+    right without the release, and the people's row numbers. added: the share that is told less the share that is
+    guessed; by_chance: the same that its guesses seem to add of others."""
 
     hits: Flags
     without: Flags
     numbers: Codes
+    added: Floats
     by_chance: Floats
-
-    @property
-    def added(self) -> Floats:
-        return added(self.hits, self.without)
 
 
 def riskiest_records(case: Case, attempts: list[Attempt]) -> list[dict[str, Any]]:
@@ -340,13 +328,11 @@ def riskiest_records(case: Case, attempts: list[Attempt]) -> list[dict[str, Any]
     worst 1% the record is. Where no attack on values adds anything beyond chance, attacks are counted whose successes
     are.
     """
-    gaining = [
-        one for one in attempts if one.scored is not None and bool(one.scored.interval.low > _by_luck(one.scored))
-    ]
+    gaining = [(one, one.scored) for one in attempts if one.scored and one.scored.interval.low > _by_luck(one.scored)]
     told = told_by_strongest(case, attempts)
-    if told is not None and (entries := _exposed(told, case, _found_by(gaining, case))):
+    if told is not None and (entries := _exposed(told, case, _found_by([one for one, _ in gaining], case))):
         return entries
-    certain = _found_by([one for one in gaining if one.scored is not None and _hardly_luck(one.scored)], case)
+    certain = _found_by([one for one, scored in gaining if _hardly_luck(scored)], case)
     ranked = sorted(certain, key=lambda record: (-len(certain[record]), record))[:MOST_RECORDS]
     return [
         {"record": one + 1, "score": None, "without": None, "columns": [], "attacks": sorted(certain[one])}
@@ -369,19 +355,18 @@ def _exposed(told: Told, case: Case, found_by: dict[int, list[str]]) -> list[dic
     counts = np.array([len(found_by.get(int(number), ())) for number in told.numbers])
     entries: dict[int, dict[str, Any]] = {}
     for row in np.lexsort((told.numbers, -counts, -told.hits.mean(axis=1), -told.added)):
+        number = int(told.numbers[row])
         if told.added[row] < least or len(entries) == MOST_RECORDS:
             break
-        number, more = int(told.numbers[row]), told.hits[row] & ~told.without[row]
-        entries.setdefault(  # several release rows may come from one person
-            number,
-            {
+        if number not in entries:  # several release rows may come from one person
+            more = told.hits[row] & ~told.without[row]
+            entries[number] = {
                 "record": number + 1,
                 "score": float(told.hits[row].mean()),
                 "without": float(told.without[row].mean()),
                 "columns": [name for name, new in zip(names, more, strict=True) if new],
                 "attacks": sorted(found_by.get(number, ())),
-            },
-        )
+            }
     return list(entries.values())
 
 
@@ -424,30 +409,26 @@ def told_by_strongest(case: Case, attempts: list[Attempt]) -> Told | None:
         return None
     _, guess, kept = max(found, key=lambda one: one[0])
     rows = np.arange(len(guess.X)) if kept is None else kept
-    truth = _of(case.truth, rows)
-    X = next(guess.of(rows).scored)
-    hits = breaches(truth.rows, X, truth.encoding, truth.tolerance)
+    truth, X = _of(case.truth, rows), next(guess.of(rows).scored)
     usual = unseen_guess(truth, truth.labels, len(rows))
 
-    def by_chance(other: Codes) -> Floats:
-        with_it, without = (breaches(truth.rows[other], one, truth.encoding, truth.tolerance) for one in (X, usual))
-        return added(with_it, without)
+    def told(of: Codes) -> tuple[Flags, Flags]:
+        """By the guesses, and by the usual one, of these rows."""
+        first, second = (breaches(truth.rows[of], one, truth.encoding, truth.tolerance) for one in (X, usual))
+        return first, second
 
-    return Told(
-        hits=hits,
-        without=breaches(truth.rows, usual, truth.encoding, truth.tolerance),
-        numbers=case.people.numbers[case.behind[rows]],
-        by_chance=np.concatenate(list(in_order(_others(truth.labels, len(rows)), by_chance))),
-    )
+    hits, without = told(np.arange(len(rows)))
+    by_chance = list(in_order(_others(truth.labels, len(rows)), lambda other: added(*told(other))))
+    numbers = case.people.numbers[case.behind[rows]]
+    return Told(hits, without, numbers, added(hits, without), np.concatenate(by_chance))
 
 
 def _others(labels: Codes | None, rows: int) -> list[Codes]:
     """For every row another one of the same class, several times."""
     rng = np.random.default_rng(0)  # fixed: the same audit gives the same list
     classes = np.zeros(rows, dtype=np.int64) if labels is None else labels
-    found = [np.arange(rows) for _ in range(OTHERS)]
+    found = np.tile(np.arange(rows), (OTHERS, 1))
     for code in np.unique(classes):
         mine = rng.permutation(np.flatnonzero(classes == code))
-        for shift, other in enumerate(found, start=1):
-            other[mine] = np.roll(mine, shift)
-    return found
+        found[:, mine] = [np.roll(mine, shift) for shift in range(1, OTHERS + 1)]
+    return list(found)

@@ -188,13 +188,9 @@ def score_links(guess: Links, truth: Truth, control_guess: Links | None = None) 
     if truth.targets is None:
         return Abstain("no target to score against")
     right = privacy.same_rows(truth.rows[guess.index], truth.targets)
-    away = "median_doubt" if guess.by_likelihood else "median_distance"
-    details = {away: float(np.median(guess.distance))}
-    control = None
+    control, details = None, nearness(guess, control_guess)
     if control_guess is not None and truth.control_targets is not None:
         control = float(privacy.same_rows(truth.rows[control_guess.index], truth.control_targets).mean())
-        details[f"{away}_control"] = float(np.median(control_guess.distance))
-        details["strangers_as_near"] = privacy.auc(-control_guess.distance, -guess.distance)
     return _of_links(
         right,
         guess.distance,
@@ -203,6 +199,16 @@ def score_links(guess: Links, truth: Truth, control_guess: Links | None = None) 
         control=control,
         details=details,
     )
+
+
+def nearness(guess: Links, control: Links | None) -> dict[str, float]:
+    """How near people of the table and strangers come to a release row."""
+    away = "median_doubt" if guess.by_likelihood else "median_distance"
+    found = {away: float(np.median(guess.distance))}
+    if control is not None:
+        found[f"{away}_control"] = float(np.median(control.distance))
+        found["strangers_as_near"] = privacy.auc(-control.distance, -guess.distance)
+    return found
 
 
 def score_sources(guess: Sources, truth: Truth) -> ScoredGuess | Abstain:
