@@ -79,13 +79,9 @@ def found_again(x: Floats, noise: OperatorNoise, z: Floats, method: Method, bins
     return density
 
 
-@item(
-    "density-reconstruction/figure-1",
-    "The Parzen estimate of seven values at the leave-one-out width",
-    axis="z",
-    repeats=0,
-)
+@item(axis="z", repeats=0)
 def figure_1(data: DataSet, rng: np.random.Generator) -> Found:  # noqa: ARG001 - an illustration
+    """The Parzen estimate of seven values at the leave-one-out width."""
     width = leave_one_out_width(Bins.over(-4.0, 4.0).of(SEVEN))
     found: dict[Name, float] = {"width, Eq. 5": float(width)}
     for z in np.linspace(-4.5, 4.5, 37):
@@ -107,33 +103,22 @@ BESIDE = (("Mul + PQP, penalty 0.01", "Mul", "PQP, 0.01"), ("Add + PQP, penalty 
 MORE = (("Add + EM, 20 rounds", "Add", "EM, 20"), ("Add + EM, 100 rounds", "Add", "EM, 100"))
 
 
-@item(
-    "density-reconstruction/table-1",
-    "Information loss at a privacy loss of .330, as published and by what the paper leaves open (first column)",
-    SETS,
-    printed={COUNTY: {**TABLE_1, "P(X|Z) of factors 1 to 3": PRIVACY_LOSS}},
-    repeats=5,
-)
+@item(SETS, printed={COUNTY: {**TABLE_1, "P(X|Z) of factors 1 to 3": PRIVACY_LOSS}}, repeats=5)
 def table_1(data: DataSet, rng: np.random.Generator) -> Found:
+    """Information loss at a privacy loss of .330, as published and by what the paper leaves open (first column)."""
     loss = privacy_loss(factors(), _column(data))
     return {"P(X|Z) of factors 1 to 3": loss, **_once(data, PRIVACY_LOSS, rng, (*WAYS, *BESIDE, *MORE))}
 
 
-@item(
-    "density-reconstruction/figure-3",
-    "Information loss against privacy loss (first column)",
-    SETS,
-    axis="privacy loss",
-    repeats=2,
-)
+@item(SETS, axis="privacy loss", repeats=2)
 def figure_3(data: DataSet, rng: np.random.Generator) -> Found:
+    """Information loss against privacy loss (first column)."""
     return {(title, level): loss for level in LEVELS for title, loss in _once(data, level, rng, WAYS).items()}
 
 
-@item(
-    "density-reconstruction/figure-4", "The original histogram and its reconstructions", SETS, axis="value", repeats=1
-)
+@item(SETS, axis="value", repeats=1)
 def figure_4(data: DataSet, rng: np.random.Generator) -> Found:
+    """The original histogram and its reconstructions."""
     x, noises = _column(data), _noises(data, PRIVACY_LOSS)
     found: dict[Name, float] = {}
     for title, noise, method in WAYS:

@@ -164,14 +164,9 @@ def quartile_information(scale: float) -> float:
 PEOPLE = tuple(f"agrawal-srikant-{number}" for number in (1, 2, 3, 4, 5))
 
 
-@item(
-    "guided-survey/figure-3",
-    "Accuracy of ID3 at 25% disclosure: the scheme, and ByClass with Gaussian noise (Functions 1 to 5)",
-    PEOPLE,
-    repeats=1,
-    learns=True,
-)
+@item(PEOPLE, repeats=1, learns=True)
 def figure_3(data: DataSet, rng: np.random.Generator) -> Found:
+    """Accuracy of ID3 at 25% disclosure: the scheme, and ByClass with Gaussian noise (Functions 1 to 5)."""
     low, high = data.X.min(axis=0), data.X.max(axis=0)
     if data.name in PEOPLE:
         low, high = np.array(list(ATTRIBUTES.values())).T
@@ -202,14 +197,9 @@ FIGURE_4 = {"votes": {"original data, %": 90.34, "k = 1: accuracy, %": 85.99, "k
 """The level of 85.99% at 9.56% is not printed; k = 1 comes nearest."""
 
 
-@item(
-    "guided-survey/figure-4",
-    "Accuracy of naive Bayes and degree of disclosure at levels k = 1 to 9, as published",
-    ("votes", "wdbc"),
-    printed=FIGURE_4,
-    learns=True,
-)
+@item(("votes", "wdbc"), printed=FIGURE_4, learns=True)
 def figure_4(data: DataSet, rng: np.random.Generator) -> Found:
+    """Accuracy of naive Bayes and degree of disclosure at levels k = 1 to 9, as published."""
     people, seed = Answers.of(data, rng), int(rng.integers(1 << 31))
     T, y, train, start = people.onehot(), people.y, round(2 / 3 * len(data.X)), people.codes.shape[1]
     plain = SurveyClassifier(queries="plain").fit(T[:train], y[:train]).score(T[train:], y[train:])
@@ -231,15 +221,9 @@ def arriving(people: Answers, scheme: str, mu: float, start: str, seed: int) -> 
     return np.asarray(simulate(later.codes, later.y, people.space, rules, startup=first, seed=seed).levels)
 
 
-@item(
-    "guided-survey/figure-5",
-    "k* while answers arrive, as published, at mu = 15% and mu = 2.5%",
-    ("votes", "wdbc"),
-    printed={"votes": {("k*, mu = 0.15", 50.0): 2.0}},
-    axis="answers",
-    learns=True,
-)
+@item(("votes", "wdbc"), printed={"votes": {("k*, mu = 0.15", 50.0): 2.0}}, axis="answers", learns=True)
 def figure_5(data: DataSet, rng: np.random.Generator) -> Found:
+    """k* while answers arrive, as published, at mu = 15% and mu = 2.5%."""
     people, seed = Answers.of(data, rng), int(rng.integers(1 << 31))
     found: dict[Name, float] = {}
     for mu in (0.15, 0.025):

@@ -44,6 +44,7 @@ from sfumato.reconstruction.picture import (
 )
 from sfumato.table import open_table
 
+Mark = tuple[float, str]
 Name = str | tuple[str, float]
 """Of a figure: a word, or a word and where it stands along the axis."""
 WIDTH, ROW = 860, 20
@@ -62,66 +63,68 @@ class Value:
     standard_error: float | None
     name: Name
 
+    @property
+    def ends(self) -> tuple[float, float]:
+        """One standard error to both sides."""
+        error = self.standard_error or 0.0
+        return self.reached - error, self.reached + error
 
-def _scale(values: Sequence[float], start: float, end: float) -> tuple[float, float, float, float]:
-    """Least and largest, with a margin, and the ends in pixels."""
+
+def _heights(values: Sequence[Value]) -> list[float]:
+    """All that has to find room."""
+    return [end for one in values for end in (*one.ends, one.reached if one.printed is None else one.printed)]
+
+
+def _scale(values: Sequence[float], start: float, end: float) -> tuple[Callable[[float], float], list[Mark]]:
+    """Where in pixels a value stands between the least and the largest, with a margin; and marks with their words."""
     low, high = min(values), max(values)
     margin = 0.05 * (high - low) or abs(high) or 1.0
-    return low - margin if low < 0 else max(0.0, low - margin), high + margin, start, end
+    low, high = low - margin if low < 0 else max(0.0, low - margin), high + margin
 
+    def at(value: float) -> float:
+        return start + (value - low) / (high - low) * (end - start)
 
-def _at(value: float, scale: tuple[float, float, float, float]) -> float:
-    low, high, start, end = scale
-    return start + (value - low) / (high - low) * (end - start)
-
-
-def _reach(one: Value) -> tuple[float, float]:
-    """One standard error to both sides."""
-    error = one.standard_error or 0.0
-    return one.reached - error, one.reached + error
+    return at, [(at(tick), words) for tick, words in ticks(low, high)]
 
 
 def _lines(title: str, axis: str, values: Sequence[Value]) -> str:
+    """Lines along the item's axis: names are those of lines."""
     names = list(dict.fromkeys(one.name[0] for one in values))
     tall = LINES.height + 18 * max(0, (len(names) - 1) // 3)
     top, base = TOP + tall - LINES.height, tall - BOTTOM
-    heights = [end for one in values for end in (*_reach(one), one.reached if one.printed is None else one.printed)]
-    up, across = _scale(heights, base, top), _scale([float(one.name[1]) for one in values], LEFT, WIDTH - RIGHT)
+    up, heights = _scale(_heights(values), base, top)
+    across, places = _scale([float(one.name[1]) for one in values], LEFT, WIDTH - RIGHT)
     shapes = []
     for number, name in enumerate(names):
         colour, dash = COLOURS[number % len(COLOURS)], DASHES[number // len(COLOURS) % len(DASHES)]
-        line = [one for one in values if one.name[0] == name]
-        places = " ".join(f"{_at(float(one.name[1]), across):.1f},{_at(one.reached, up):.1f}" for one in line)
-        shapes.append(tag("polyline", points=places, fill="none", **stroke(colour, 2, dash)))
-        for one in line:
-            x, (low, high) = _at(float(one.name[1]), across), _reach(one)
-            shapes.append(tag("path", d=f"M{x:.1f} {_at(low, up):.1f}V{_at(high, up):.1f}", **stroke(colour, 1)))
-            if one.printed is not None:
-                shapes.append(_cross(x, _at(one.printed, up)))
+        line = [(across(float(one.name[1])), one) for one in values if one.name[0] == name]
+        points = " ".join(f"{x:.1f},{up(one.reached):.1f}" for x, one in line)
+        shapes.append(tag("polyline", points=points, fill="none", **stroke(colour, 2, dash)))
+        for x, one in line:
+            low, high = map(up, one.ends)
+            shapes.append(tag("path", d=f"M{x:.1f} {low:.1f}V{high:.1f}", **stroke(colour, 1)))
+            shapes += [_cross(x, up(one.printed))] if one.printed is not None else []
         x, y = LEFT + number % 3 * 255, 44 + 18 * (number // 3)
         shapes.append(tag("path", d=f"M{x} {y}H{x + 24}", **stroke(colour, 2, dash)))
         shapes.append(text(x + 30, y + 4, fitting(name, 32), "start"))
-    shapes += [text(_at(tick, across), base + 18, words, "middle") for tick, words in ticks(*across[:2])]
-    shapes += [text(LEFT - 6, _at(tick, up) + 4, words, "end") for tick, words in ticks(*up[:2])]
+    shapes += [text(x, base + 18, words, "middle") for x, words in places]
+    shapes += [text(LEFT - 6, y + 4, words, "end") for y, words in heights]
     shapes.append(text(0.5 * (LEFT + WIDTH - RIGHT), tall - 10, f"{axis} (a cross is what the paper prints)", "middle"))
     return framed(title, "", shapes, base, Size(WIDTH, tall, 6))
 
 
 def _in_rows(title: str, values: Sequence[Value]) -> str:
     """One row a value: a dot is reached, a cross printed."""
-    base = TOP + ROW * len(values)
-    printed = [one.printed for one in values if one.printed is not None]
-    across = _scale([*(end for one in values for end in _reach(one)), *printed], NAMES + 10, WIDTH - RIGHT)
-    shapes = []
+    base, shapes = TOP + ROW * len(values), []
+    across, places = _scale(_heights(values), NAMES + 10, WIDTH - RIGHT)
     for number, one in enumerate(values):
         y = TOP + ROW * (number + 0.5)
-        low, high = (_at(end, across) for end in _reach(one))
+        low, high = map(across, one.ends)
         shapes.append(text(NAMES, y + 4, fitting(one.what, 56), "end"))
         shapes.append(tag("path", d=f"M{low:.1f} {y}H{high:.1f}", **stroke(INK, 1)))
-        shapes.append(tag("circle", cx=_at(one.reached, across), cy=y, r=4, fill=COLOURS[0]))
-        if one.printed is not None:
-            shapes.append(_cross(_at(one.printed, across), y))
-    shapes += [text(_at(tick, across), base + 18, words, "middle") for tick, words in ticks(*across[:2])]
+        shapes.append(tag("circle", cx=across(one.reached), cy=y, r=4, fill=COLOURS[0]))
+        shapes += [_cross(across(one.printed), y)] if one.printed is not None else []
+    shapes += [text(x, base + 18, words, "middle") for x, words in places]
     shapes.append(text(0.5 * WIDTH, base + 40, "a dot is reached, a cross is what the paper prints", "middle"))
     return framed(title, "", shapes, base, Size(WIDTH, base + BOTTOM, 6))
 
@@ -165,11 +168,6 @@ class Item:
         """The key of its paper."""
         return self.name.partition("/")[0]
 
-    @property
-    def at_hand(self) -> str:
-        """The first of its sets that comes with the product."""
-        return next(name for name in self.sets if name in sets.BUNDLED or name in sets.GENERATED)
-
     def in_words(self, figure: Name) -> str:
         """A figure's name with its place along the axis."""
         return figure if isinstance(figure, str) else f"{figure[0]}, {self.axis} = {figure[1]:g}"
@@ -198,23 +196,23 @@ class Reached:
         """An SVG: lines along the item's axis where most of the values have a place there, else one row a value."""
         title = f"{self.item.name}{f', {self.set}' if self.set else ''}: {self.item.shows}"
         placed = [one for one in self.values if isinstance(one.name, tuple)]
-        return (
-            _lines(title, self.item.axis, placed)
-            if 2 * len(placed) > len(self.values)
-            else _in_rows(title, self.values)
-        )
+        lines = 2 * len(placed) > len(self.values)
+        return _lines(title, self.item.axis, placed) if lines else _in_rows(title, self.values)
 
 
 _DECLARED: dict[str, Item] = {}
 
 
-def item(name: str, shows: str, sets: Sequence[str] = (), **said: Any) -> Callable[[Once], Once]:
-    """Declare a function of one repeat as an item."""
+def item(sets: Sequence[str] = (), *, name: str = "", shows: str = "", **said: Any) -> Callable[[Once], Once]:
+    """Declare a function of one repeat as an item: it has the names of its module and of the function, and shows what
+    the function's docstring says, unless both are given."""
 
     def declare(once: Once) -> Once:
-        if name in _DECLARED or name.partition("/")[0] not in PAPERS:
-            raise NotDeclaredError(f"{name!r} is declared twice, or is of none of the five papers.")
-        _DECLARED[name] = Item(name, shows, once, tuple(sets), **said)
+        called = name or f"{once.__module__.rpartition('.')[2]}/{once.__name__}".replace("_", "-")
+        told = " ".join((once.__doc__ or "").split()).rstrip(".")
+        if called in _DECLARED or called.partition("/")[0] not in PAPERS:
+            raise NotDeclaredError(f"{called!r} is declared twice, or is of none of the five papers.")
+        _DECLARED[called] = Item(called, shows or told, once, tuple(sets), **said)
         return once
 
     return declare
@@ -282,18 +280,17 @@ def figure(name: str, table: Any = None, options: ItemAsked = UNASKED) -> Reache
 
 
 def _values(which: Item, found: Sequence[Found], printed: Mapping[Name, float]) -> tuple[Value, ...]:
-    """Means over the repeats, in the order of the first, with their standard errors."""
-    values = []
+    """Means over the repeats, in the order of the first, with their standard errors; then what is made of the means."""
+    reached: dict[Name, tuple[float, float | None]] = {}
     for name in dict.fromkeys(one for repeat in found for one in repeat):
         drawn = np.array([repeat[name] for repeat in found if math.isfinite(repeat.get(name, math.nan))])
         if len(drawn):
             error = round(float(drawn.std(ddof=1) / math.sqrt(len(drawn))), 12) if len(drawn) > 1 else None
-            values.append(Value(which.in_words(name), printed.get(name), float(drawn.mean()), error, name))
+            reached[name] = float(drawn.mean()), error
     if which.over is not None:
-        over = which.over({one.name: one.reached for one in values})
-        errors = _jackknife(which.over, found)
-        values += [Value(which.in_words(n), printed.get(n), float(x), errors.get(n), n) for n, x in over.items()]
-    return tuple(values)
+        over, errors = which.over({name: mean for name, (mean, _) in reached.items()}), _jackknife(which.over, found)
+        reached |= {name: (float(x), errors.get(name)) for name, x in over.items()}
+    return tuple(Value(which.in_words(name), printed.get(name), *one, name) for name, one in reached.items())
 
 
 def over_repeats(
@@ -324,32 +321,33 @@ def _rows(which: Item, table: Any, options: ItemAsked) -> DataSet:
         if any(given is not None for given in (table, options.set, options.test)):
             raise UsageError(f"{which.name} is computed from no table. Leave the table and --set out.")
         return DataSet(ANY, np.empty((0, 0)), np.empty(0, dtype=np.int64), "no table")
-    if options.test is not None and table is None:
-        raise UsageError("--test has the rows to test on. Name the table to train on too.")
-    name = options.set or (ANY if table is not None else which.at_hand)
+    if options.test is not None:
+        return _with_test_rows(which, table, options)
+    # By default the first of its sets that comes with the product.
+    at_hand = next(one for one in which.sets if one in {*sets.BUNDLED, *sets.GENERATED})
+    name, most = options.set or (ANY if table is not None else at_hand), options.max_rows
     if name and name not in which.sets:
         raise UsageError(f"{which.name} is about {', '.join(which.sets)}. Got --set {name!r} instead.")
-    most = options.max_rows
     if table is None:
-        made_up = name in sets.GENERATED
-        return (sets.generated(name, most, options.seed) if made_up else sets.load(name)).sample(most, options.seed)
-    opened = open_table(table)
-    if options.test is not None:
-        return _with_test_rows(which, opened, options)
-    if name:
-        return sets.coded(opened, name, options.label or "label").sample(most, options.seed)
-    data = sets.encoded(opened, schema_of(opened, options.schema, options.label), "your table")
+        data = sets.generated(name, most, options.seed) if name in sets.GENERATED else sets.load(name)
+    elif name:
+        data = sets.coded(open_table(table), name, options.label or "label")
+    else:
+        opened = open_table(table)
+        data = sets.encoded(opened, schema_of(opened, options.schema, options.label), "your table")
     return data.sample(most, options.seed)
 
 
-def _with_test_rows(which: Item, opened: Any, options: ItemAsked) -> DataSet:
+def _with_test_rows(which: Item, table: Any, options: ItemAsked) -> DataSet:
     """Rows for training, and others to test on, both encoded by what is said or read off both together."""
+    if table is None:
+        raise UsageError("--test has the rows to test on. Name the table to train on too.")
     if which.paper not in SPLIT_BEFOREHAND or options.set is not None:
         raise UsageError(
             f"--test gives a split of your own table to items of {' and '.join(SPLIT_BEFOREHAND)}. Leave it out, or "
             "leave out --set."
         )
-    train, test = opened.read(), open_table(options.test).read()
+    train, test = open_table(table).read(), open_table(options.test).read()
     if not test.num_rows:
         raise TableError("The table of --test has no rows.")
     if missing := [name for name in train.column_names if name not in test.column_names]:

@@ -245,14 +245,9 @@ ROWS = {
 }
 
 
-@item(
-    "kernel-resampling/table-1",
-    "Columns, training and test rows of the data sets",
-    tuple(SETS),
-    printed=ROWS,
-    repeats=0,
-)
+@item(tuple(SETS), printed=ROWS, repeats=0)
 def table_1(data: DataSet, rng: np.random.Generator) -> Found:
+    """Columns, training and test rows of the data sets."""
     held = Split.of(data, _seed(rng))
     return {"columns": held.train.shape[1], "training rows": len(held.train), "test rows": len(held.test)}
 
@@ -260,15 +255,9 @@ def table_1(data: DataSet, rng: np.random.Generator) -> Found:
 ERRORS = {name: {f"{CALLED[c]}, P_ori(err)": x for c, x in one.errors.items()} for name, one in SETS.items()}
 
 
-@item(
-    "kernel-resampling/table-2",
-    "Error with the original rows as training rows, by classifier",
-    tuple(SETS),
-    printed=ERRORS,
-    repeats=10,
-    learns=True,
-)
+@item(tuple(SETS), printed=ERRORS, repeats=10, learns=True)
 def table_2(data: DataSet, rng: np.random.Generator) -> Found:
+    """Error with the original rows as training rows, by classifier."""
     seed = _seed(rng)
     held = Split.of(data, seed)
     return {f"{CALLED[c]}, P_ori(err)": x for c, x in errors(held.train, held.train_y, held, seed).items()}
@@ -278,8 +267,9 @@ SEVEN = np.array([-2.1, -2.0, -1.6, 0.2, 2.0, 2.3, 2.5])
 """Seven values in lumps, as the illustrations show them."""
 
 
-@item("kernel-resampling/figure-2", "The kernel estimate of seven values, and its kernels' width", axis="x", repeats=0)
+@item(axis="x", repeats=0)
 def figure_2(data: DataSet, rng: np.random.Generator) -> Found:  # noqa: ARG001 - an illustration
+    """The kernel estimate of seven values, and its kernels' width."""
     h = (4 / 3) ** 0.2 * len(SEVEN) ** -0.2 * SEVEN.std(ddof=1)  # Eq. 16 at d = 1
     found: dict[Name, float] = {"h, Eq. 16": float(h)}
     for x in np.linspace(-4.5, 4.5, 37):
@@ -308,9 +298,9 @@ def _against_sites(data: DataSet, rng: np.random.Generator) -> Found:
 
 for _name, _one in SETS.items():
     item(
-        f"kernel-resampling/figure-{_one.figure}",
-        f"(a) deterioration phi, (b) DAPL by class, against the number of sites L ({_one.title})",
         (_name, *(other for other in SETS if other != _name)),
+        name=f"kernel-resampling/figure-{_one.figure}",
+        shows=f"(a) deterioration phi, (b) DAPL by class, against the number of sites L ({_one.title})",
         printed={ANY: {"largest phi": WORST_PHI}},
         axis="L",
         over=lambda means: {"largest phi": max(x for name, x in means.items() if name[0].startswith("phi"))},
@@ -318,12 +308,9 @@ for _name, _one in SETS.items():
     )(_against_sites)
 
 
-@item(
-    "kernel-resampling/equations-13-17",
-    "DAPL and source hits against N, where the truth is known: consistency and independence",
-    axis="N",
-)
+@item(axis="N")
 def equations_13_17(data: DataSet, rng: np.random.Generator) -> Found:  # noqa: ARG001 - drawn from two normal lumps
+    """DAPL and source hits against N, where the truth is known: consistency and independence."""
     found: dict[Name, float] = {}
     for d in (1, 4):
         for n in (50, 200, 1_000, 5_000):
@@ -333,11 +320,8 @@ def equations_13_17(data: DataSet, rng: np.random.Generator) -> Found:  # noqa: 
     return found
 
 
-@item(
-    "kernel-resampling/lemmas-4-1-4-2",
-    "What a leaked length bounds: as published (R mixes records) and by rows",
-    tuple(SETS),
-)
-def lemmas(data: DataSet, rng: np.random.Generator) -> Found:
+@item(tuple(SETS))
+def lemmas_4_1_4_2(data: DataSet, rng: np.random.Generator) -> Found:
+    """What a leaked length bounds: as published (R mixes records) and by rows."""
     held = Split.of(data, _seed(rng))
     return {name.replace("|", ": "): x for name, x in lemma_bounds(*two_sites(held, rng), rng).items()}

@@ -226,23 +226,18 @@ def privacy(split: Split, guess: Matrix) -> float:
 
 
 @item(
-    "principal-laplace/table-2",
-    "Attributes, records and classes of the data sets",
     REAL,
     printed={n: dict(zip(("attributes", "records", "classes"), map(float, SHAPES[n]), strict=True)) for n in REAL},
     repeats=0,
 )
 def table_2(data: DataSet, rng: np.random.Generator) -> Found:  # noqa: ARG001 - nothing is drawn
+    """Attributes, records and classes of the data sets."""
     return {"attributes": data.X.shape[1], "records": len(data.X), "classes": len(np.unique(data.y))}
 
 
-@item(
-    "principal-laplace/figure-5",
-    "Average privacy and accuracy of PCA-Radius, Rand-P, Rand-U and Rand-N; and of swapping, which section 2 names",
-    SETS,
-    learns=True,
-)
+@item(SETS, learns=True)
 def figure_5(data: DataSet, rng: np.random.Generator) -> Found:
+    """Average privacy and accuracy of PCA-Radius, Rand-P, Rand-U and Rand-N; and of swapping, which section 2 names."""
     split = Split.of(data, rng)
     found: dict[Any, float] = {}
     for b in B:
@@ -265,13 +260,12 @@ def figure_5(data: DataSet, rng: np.random.Generator) -> Found:
 
 
 @item(
-    "principal-laplace/figure-6",
-    "(a) amplification e^(1/b) of a component; (b) the largest rho_2 for rho_1 = 0.001",
     printed={ANY: {("amplification", 0.25): 50.0, ("amplification", 0.3): 28.0, ("rho_2", 0.3): 0.028}},
     axis="b",
     repeats=0,
 )
 def figure_6(data: DataSet, rng: np.random.Generator) -> Found:  # noqa: ARG001 - arithmetic alone
+    """(a) amplification e^(1/b) of a component; (b) the largest rho_2 for rho_1 = 0.001."""
     factors = {("amplification", b): amplification(1 / b) for b in B_FINE}
     return factors | {("rho_2", b): posterior_bound(RHO_1, 1 / b) for b in B_FINE}
 
@@ -284,16 +278,9 @@ def _drops(means: Mapping[Any, float]) -> Found:
     return {"biggest drop, PCA + Filtering": max(with_pca), "biggest drop, No-PCA + Filtering": max(without)}
 
 
-@item(
-    "principal-laplace/figure-8",
-    "Average privacy after reverse PCA, after PCA and filtering, and without PCA after filtering",
-    SETS,
-    printed={ANY: {"biggest drop, PCA + Filtering": 0.10}},
-    axis="b",
-    over=_drops,
-    learns=True,
-)
+@item(SETS, printed={ANY: {"biggest drop, PCA + Filtering": 0.10}}, axis="b", over=_drops, learns=True)
 def figure_8(data: DataSet, rng: np.random.Generator) -> Found:
+    """Average privacy after reverse PCA, after PCA and filtering, and without PCA after filtering."""
     split = Split.of(data, rng)
     found: dict[Any, float] = {}
     for b in B:
@@ -310,15 +297,9 @@ K5_DROP = {
 """How much accuracy k = 5 loses against PCA-Radius [6.4]."""
 
 
-@item(
-    "principal-laplace/figure-9",
-    "Accuracy of PCA-Radius, PCA-Best-K and PCA-K=5",
-    SETS,
-    printed=K5_DROP,
-    axis="b",
-    learns=True,
-)
+@item(SETS, printed=K5_DROP, axis="b", learns=True)
 def figure_9(data: DataSet, rng: np.random.Generator) -> Found:
+    """Accuracy of PCA-Radius, PCA-Best-K and PCA-K=5."""
     split = Split.of(data, rng)
     plain = neighbour_accuracies(split.X, split.y, split.Q, split.q, rng)
     found: dict[Any, float] = {
@@ -334,14 +315,10 @@ def figure_9(data: DataSet, rng: np.random.Generator) -> Found:
     return found
 
 
-@item(
-    "principal-laplace/equations-12-13",
-    "Mean and variance of the distortion of a squared distance, by the formulas and over pairs of rows",
-    SETS,
-    axis="b",
-)
+@item(SETS, axis="b")
 def equations_12_13(data: DataSet, rng: np.random.Generator) -> Found:
-    """D = d'^2 - d^2 for pairs of a released and a queried row, d over all components."""
+    """Mean and variance of the distortion of a squared distance, by the formulas and over pairs of rows."""
+    # D = d'^2 - d^2 for pairs of a released and a queried row, d over all components.
     split = Split.of(data, rng)
     found: dict[Any, float] = {}
     for b in B:

@@ -177,14 +177,9 @@ def _sample(X: Matrix) -> Any:
     return sample_of(X, Moments.of(X), Encoding.unit(X.shape[1]))
 
 
-@item(
-    "random-rotation/table-1",
-    "Accuracy on original and rotated rows; locally optimised privacy, and what ICA leaves, of 50 rotations",
-    SETS,
-    printed=PRINTED,
-    learns=True,
-)
+@item(SETS, printed=PRINTED, learns=True)
 def table_1(data: DataSet, rng: np.random.Generator) -> Found:
+    """Accuracy on original and rotated rows; locally optimised privacy, and what ICA leaves, of 50 rotations."""
     X, y, found = data.unit(), data.y, {}
     seed = int(rng.integers(1 << 31))
     for name, (classifier, centre) in classifiers(X.shape[1], len(np.unique(y))).items():
@@ -221,7 +216,8 @@ for _name, _shows, _set in (
     ("figure-3", "Best minimum privacy so far: where ICA has no effect on it", "breast_cancer_wisconsin"),
     ("figure-4", "Best minimum privacy so far: where ICA undermines it", "votes"),
 ):
-    item(f"random-rotation/{_name}", f"{_shows} ({TABLE_1[_set].title})", SETS, axis="rotations", repeats=2)(_searched)
+    _shown = f"{_shows} ({TABLE_1[_set].title})"
+    item(SETS, name=f"random-rotation/{_name}", shows=_shown, axis="rotations", repeats=2)(_searched)
 
 
 def _swept(data: DataSet, rng: np.random.Generator) -> Found:
@@ -236,7 +232,7 @@ def _swept(data: DataSet, rng: np.random.Generator) -> Found:
 
 for _name, _title, _first in (("figure-5", "E.Coli", "ecoli"), ("figure-6", "Diabetes", "pima")):
     _shows = f"Privacy of condensed rows by the size of groups ({_title})"
-    item(f"random-rotation/{_name}", _shows, ("iris", "wine", _first), axis="group size")(_swept)
+    item(("iris", "wine", _first), name=f"random-rotation/{_name}", shows=_shows, axis="group size")(_swept)
 
 
 def _compared(which: int, data: DataSet, rng: np.random.Generator) -> Found:
@@ -247,7 +243,8 @@ def _compared(which: int, data: DataSet, rng: np.random.Generator) -> Found:
 
 
 for _name, _which, _word in (("figure-7", 0, "minimum"), ("figure-8", 1, "average")):
-    item(f"random-rotation/{_name}", f"Rotation beside condensation: {_word} privacy", SETS)(partial(_compared, _which))
+    _shows = f"Rotation beside condensation: {_word} privacy"
+    item(SETS, name=f"random-rotation/{_name}", shows=_shows)(partial(_compared, _which))
 
 
 @dataclass(frozen=True)

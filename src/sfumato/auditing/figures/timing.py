@@ -116,4 +116,4 @@ _SIZE = f"in seconds of the cores; {ROWS:,} rows or {COLUMNS} columns, clusters 
 for _number, _what in ((10, "Time to sanitize a table"), (11, "Time to classify one record")):
     for _letter, _axis in (("a", "columns"), ("b", "rows")):
         _name = f"principal-laplace/figure-{_number}{_letter}"
-        item(_name, f"{_what}, {_SIZE}", axis=_axis, repeats=0)(partial(_over, _number, _axis))
+        item(name=_name, shows=f"{_what}, {_SIZE}", axis=_axis, repeats=0)(partial(_over, _number, _axis))
