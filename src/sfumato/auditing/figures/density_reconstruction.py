@@ -58,17 +58,17 @@ def calibrated(x: Floats, wanted: float = PRIVACY_LOSS) -> dict[str, OperatorNoi
     return {"Mul": calibrate(factors(), x, wanted), "Add": calibrate(added, x, wanted)}
 
 
+@cache
+def _noises(data: DataSet, wanted: float) -> dict[str, OperatorNoise]:
+    return calibrated(data.X[:, 0], wanted)
+
+
 def _column(data: DataSet) -> Floats:
     """The first column, which must be one of different numbers."""
     x = np.asarray(data.X[:, 0], dtype=np.float64)
     if np.ptp(x) == 0 or any(slots.start == 0 for slots in data.onehot):
         raise UsageError("density-reconstruction takes the first column of a table: one of numbers that differ.")
     return x
-
-
-@cache
-def _noises(data: DataSet, wanted: float) -> dict[str, OperatorNoise]:
-    return calibrated(data.X[:, 0], wanted)
 
 
 def found_again(x: Floats, noise: OperatorNoise, z: Floats, method: Method, bins: int = BINS) -> Density:

@@ -98,17 +98,17 @@ def pca_radius(split: Split, b: float, rng: np.random.Generator) -> Reached:
     mechanism = as_published(b)
     Z = mechanism.release(split.X, split.y, rng).X
     asked = mechanism.embed(split.Q)
-    found: Reached = {"mean": privacy(split, np.broadcast_to(split.X.mean(axis=0), split.X[:MOST_ATTACKED].shape))}
     known = knowledge(mechanism, Z, split.X)
     reversed_pca = attacked(KnownTransform(clip=False), known)
-    found["reversed"] = privacy(split, reversed_pca)
-    found["reversed_clipped"] = privacy(split, np.clip(reversed_pca, 0, 1))
-    found |= filtered(known, split)
-    found["linear"] = privacy(split, attacked(LinearEstimate(), known))
+    found = {
+        "mean": privacy(split, np.broadcast_to(split.X.mean(axis=0), split.X[:MOST_ATTACKED].shape)),
+        "reversed": privacy(split, reversed_pca),
+        "reversed_clipped": privacy(split, np.clip(reversed_pca, 0, 1)),
+        **filtered(known, split),
+    }
     for name, corrected in (("radius", False), ("corrected", True)):
         vote, predicted = radius_vote(mechanism, Z, split.y, asked, corrected)
-        found[name] = accuracy(split.q, predicted)
-        found["fallback"] = vote.fallback_rate_
+        found |= {name: accuracy(split.q, predicted), "fallback": vote.fallback_rate_}
     squares = ((asked[:50, None, :] - Z[None, :MOST_ATTACKED, :]) ** 2).sum(axis=2)  # share inside the vote's circle
     found["inside"] = float((squares <= vote.squared_radius_[0]).mean())
     return found | neighbour_accuracies(Z, split.y, asked, split.q, rng)
@@ -121,12 +121,8 @@ def additive(law: str) -> Callable[[Split, float, np.random.Generator], Reached]
         mechanism = AdditiveNoise(law, scale=scale, noise="float")
         Z = mechanism.release(split.X, split.y, rng).X
         known = knowledge(mechanism, Z, split.X)
-        found = {
-            "unfiltered": privacy(split, Z[:MOST_ATTACKED]),
-            "naive": privacy(split, attacked(NaiveEstimate(), known)),
-            **filtered(known, split),
-            "linear": privacy(split, attacked(LinearEstimate(), known)),
-        }
+        found = {"unfiltered": privacy(split, Z[:MOST_ATTACKED]), **filtered(known, split)}
+        found["naive"] = privacy(split, attacked(NaiveEstimate(), known))
         return found if law == "laplace" else found | neighbour_accuracies(Z, split.y, split.Q, split.q, rng)
 
     return trial
@@ -209,13 +205,14 @@ def candidates(known: Knowledge, truth: Matrix, most: int) -> tuple[Matrix, Matr
 
 
 def filtered(known: Knowledge, split: Split) -> Reached:
-    """PCA filtering, unclipped and clipped."""
+    """PCA filtering, unclipped and clipped; and the linear estimate."""
     best, own, components = candidates(known, split.X[: len(known.release)], MOST_CANDIDATES)
     return {
         "filtered": privacy(split, best),
         "filtered_clipped": privacy(split, np.clip(best, 0, 1)),
         "filtered_own": privacy(split, own),
         "filter_components": float(components),
+        "linear": privacy(split, attacked(LinearEstimate(), known)),
     }
 
 
@@ -240,20 +237,18 @@ def figure_5(data: DataSet, rng: np.random.Generator) -> Found:
     """Average privacy and accuracy of PCA-Radius, Rand-P, Rand-U and Rand-N; and of swapping, which section 2 names."""
     split = Split.of(data, rng)
     found: dict[Any, float] = {}
-    for b in B:
-        one = pca_radius(split, b, rng)
-        found |= {f"PCA-Radius, b = {b}: privacy": one["filtered"], f"PCA-Radius, b = {b}: accuracy": one["radius"]}
-    others: tuple[tuple[str, Callable[..., Reached], tuple[Any, ...]], ...] = (
-        ("Rand-P, k =", rand_p, COLUMNS),
-        ("Rand-U, sd", additive("uniform"), DEVIATIONS),
-        ("Rand-N, sd", additive("normal"), DEVIATIONS),
-        ("Swapping, share", swapping, SHARES),
+    ways: tuple[tuple[str, str, Callable[..., Reached], tuple[Any, ...]], ...] = (
+        ("PCA-Radius, b =", "radius", pca_radius, B),
+        ("Rand-P, k =", "best_k", rand_p, COLUMNS),
+        ("Rand-U, sd", "best_k", additive("uniform"), DEVIATIONS),
+        ("Rand-N, sd", "best_k", additive("normal"), DEVIATIONS),
+        ("Swapping, share", "best_k", swapping, SHARES),
     )
-    for title, trial, settings in others:
+    for title, learner, trial, settings in ways:
         for setting in settings:
             one = trial(split, setting, rng)
             found[f"{title} {setting}: privacy"] = one["filtered"]
-            found[f"{title} {setting}: accuracy"] = one["best_k"]
+            found[f"{title} {setting}: accuracy"] = one[learner]
             if "near" in one:
                 found[f"{title} {setting}: values that stay within 5% of the range"] = one["near"]
     return found
@@ -302,11 +297,8 @@ def figure_9(data: DataSet, rng: np.random.Generator) -> Found:
     """Accuracy of PCA-Radius, PCA-Best-K and PCA-K=5."""
     split = Split.of(data, rng)
     plain = neighbour_accuracies(split.X, split.y, split.Q, split.q, rng)
-    found: dict[Any, float] = {
-        ("radius", 0.0): plain["k5"],
-        ("best k", 0.0): plain["best_k"],
-        ("k = 5", 0.0): plain["k5"],
-    }
+    found: dict[Any, float] = {("radius", 0.0): plain["k5"]}
+    found |= {("best k", 0.0): plain["best_k"], ("k = 5", 0.0): plain["k5"]}
     for b in B:
         one = pca_radius(split, b, rng)
         found |= {("radius", b): one["radius"], ("best k", b): one["best_k"], ("k = 5", b): one["k5"]}
@@ -397,15 +389,16 @@ def _filtered(split: Split, b: float, components: float, seed: int) -> Reached:
             Z = mechanism.release(X, None, np.random.default_rng(seed + place)).X
             known.append(knowledge(mechanism, Z, X, most=len(X)))
     with_pca, without = known
-    return {
-        "no_filtering": privacy(split, attacked(KnownTransform(clip=False), with_pca)),
-        "pca_filtering": privacy(split, candidates(with_pca, X, 1_000)[0]),
-        "no_pca_filtering": privacy(split, candidates(without, X, 1_000)[0]),
-        "no_pca": privacy(split, without.release),
-        "linear_after_pca": privacy(split, attacked(LinearEstimate(), with_pca)),
-        "linear_without_pca": privacy(split, attacked(LinearEstimate(), without)),
-        "guessing_the_mean": privacy(split, np.broadcast_to(X.mean(axis=0), X.shape)),
+    guesses = {
+        "no_filtering": attacked(KnownTransform(clip=False), with_pca),
+        "pca_filtering": candidates(with_pca, X, 1_000)[0],
+        "no_pca_filtering": candidates(without, X, 1_000)[0],
+        "no_pca": without.release,
+        "linear_after_pca": attacked(LinearEstimate(), with_pca),
+        "linear_without_pca": attacked(LinearEstimate(), without),
+        "guessing_the_mean": np.broadcast_to(X.mean(axis=0), X.shape),
     }
+    return {name: privacy(split, guess) for name, guess in guesses.items()}
 
 
 def encoded_rows(table: Any, options: FigureAsked) -> tuple[Matrix, Codes | None]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.auditing.figures.item import Found, item
+from sfumato.auditing.figures.item import Found, Name, item
 from sfumato.auditing.figures.principal_laplace import STRONGEST, as_published, radius_vote
 from sfumato.auditing.figures.sets import DataSet, gaussian_clusters
 from sfumato.core.array_types import Matrix
@@ -94,22 +94,19 @@ def least(work: Callable[[], Any]) -> tuple[float, Any]:
     return min(seconds), result
 
 
-def _measured(number: int, rows: int, columns: int, at: float) -> Found:
-    """What Fig. 10 or 11 shows of a table of this size."""
-    if number == 10:
-        times = sanitize_times(rows, columns)
-        found = {"load and save": times["load_csv"] + times["save_csv"], "components": times["pca"]}
-        return {(title, at): seconds for title, seconds in (found | {"noise": times["noise"]}).items()}
-    times = mining_times(rows, columns)
-    return {("PCA-Radius", at): times["alone"], ("k = 5", at): times["k5"]}
-
-
 def _over(number: int, axis: str, data: DataSet, rng: np.random.Generator) -> Found:  # noqa: ARG001 - its own clusters
-    if axis == "columns":
-        sizes = [(ROWS, columns, float(columns)) for columns in (20, 40, 60, 80, 100)]
-    else:
-        sizes = [(ROWS // 5 * part, COLUMNS, float(ROWS // 5 * part)) for part in (1, 2, 3, 4, 5)]
-    return {name: seconds for size in sizes for name, seconds in _measured(number, *size).items()}
+    found: dict[Name, float] = {}
+    for part in (1, 2, 3, 4, 5):
+        rows, columns = (ROWS, 20 * part) if axis == "columns" else (ROWS // 5 * part, COLUMNS)
+        at = float(columns if axis == "columns" else rows)
+        if number == 10:
+            times = sanitize_times(rows, columns)
+            found["load and save", at] = times["load_csv"] + times["save_csv"]
+            found |= {("components", at): times["pca"], ("noise", at): times["noise"]}
+        else:
+            times = mining_times(rows, columns)
+            found |= {("PCA-Radius", at): times["alone"], ("k = 5", at): times["k5"]}
+    return found
 
 
 _SIZE = f"in seconds of the cores; {ROWS:,} rows or {COLUMNS} columns, clusters of standard deviation 2"
