@@ -4,28 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import Any
 
 from markupsafe import Markup
 
+from sfumato.auditing.report import markup
 from sfumato.auditing.report.bottom_line import asked_about, is_private, use
-from sfumato.auditing.report.markup import (
-    INTERVAL,
-    MIDDLE,
-    Section,
-    Shown,
-    at,
-    chart_row,
-    drawn,
-    ends,
-    figure,
-    of_100,
-    quantity,
-    share,
-    sign,
-    signed,
-    whisker,
-)
+from sfumato.auditing.report.markup import Section, Shown, drawn
 from sfumato.core.svg import tag, trimmed
 from sfumato.core.wording import NO_BETTER, WORSE
 from sfumato.table.column import iso_date
@@ -45,8 +31,8 @@ def correlations_section(audit: Mapping[str, Any]) -> Section:
     told = audit.get("correlations") or {}
     found = correlation_maps(told, private=is_private(audit))
     missing = "" if found.maps or found.distance is not None else "the audit holds no correlations"
-    why = str(told.get("not_applicable") or missing)
-    return drawn("correlations", "Correlations", why, maps=found, distance=figure(found.distance))
+    why, distance = str(told.get("not_applicable") or missing), markup.figure(found.distance)
+    return drawn("correlations", "Correlations", why, maps=found, distance=distance)
 
 
 def correlation_maps(correlations: Mapping[str, Any], *, private: bool) -> Shown:
@@ -77,26 +63,23 @@ def heat_map(what: str, values: Rows, shown: int) -> Markup:
     numbers = []
     for i, row in enumerate(values[:shown]):
         for j, value in enumerate(row[:shown]):
-            level = shade(value)
-            cells.setdefault(level, []).append(f"M{j} {i}h1v1h-1z")
+            cells.setdefault(shade(value), []).append(f"M{j} {i}h1v1h-1z")
             if shown <= NUMBERED and i != j:
                 numbers.append(tag("text", brief(value), x=j + 0.5, y=i + 0.65))
     paths = [
         tag("path", d="".join(parts), class_=f"{'n' if level < 0 else 'p'}{abs(level)}")
         for level, parts in sorted(cells.items())
     ]
-    every = 1 if shown <= 20 else 5
-    axis = [k for k in range(shown) if k % every == every - 1 or every == 1]
+    axis = range(shown) if shown <= 20 else range(4, shown, 5)
     labels = [tag("text", k + 1, x=-0.35, y=k + 0.66, class_="index side") for k in axis]
     labels += [tag("text", k + 1, x=k + 0.5, y=-0.35, class_="index") for k in axis]
     margin = max(1.3, shown * 0.06)
-    scale = max(shown / 30, 0.42)
     return tag(
         "svg",
         tag("title", f"Heat map of the correlations, {what}: column numbers as in the list below"),
         tag("g", *paths, shape_rendering="crispEdges"),
         tag("g", *numbers, class_="cells"),
-        tag("g", *labels, font_size=scale),
+        tag("g", *labels, font_size=max(shown / 30, 0.42)),
         viewBox=f"{-margin:g} {-margin:g} {shown + margin:g} {shown + margin:g}",
         role="img",
         class_="heat",
@@ -117,13 +100,11 @@ def brief(value: float) -> str:
 def changed_most(names: Sequence[str], before: Rows, after: Rows) -> list[tuple[str, str, str, str]]:
     """The pairs of columns whose correlation the release changed most."""
     pairs = [
-        (abs(after[i][j] - before[i][j]), names[i], names[j], before[i][j], after[i][j])
-        for i in range(len(names))
-        for j in range(i + 1, len(names))
+        (-abs(after[i][j] - before[i][j]), names[i], names[j], before[i][j], after[i][j])
+        for i, j in combinations(range(len(names)), 2)
         if abs(after[i][j] - before[i][j]) >= 0.005
     ]
-    pairs.sort(key=lambda pair: (-pair[0], pair[1], pair[2]))
-    return [(one, other, signed(was), signed(now)) for _, one, other, was, now in pairs[:CHANGED]]
+    return [(one, other, markup.signed(was), markup.signed(now)) for _, one, other, was, now in sorted(pairs)[:CHANGED]]
 
 
 MOST_COLUMNS = 24
@@ -159,7 +140,7 @@ def pictures(distributions: Sequence[Mapping[str, Any]], *, private: bool) -> li
         shown = Shown(
             name=entry["name"],
             kind=entry.get("kind", ""),
-            distance=figure(entry.get("distance")),
+            distance=markup.figure(entry.get("distance")),
             missing=_missing(entry, private),
             not_applicable=entry.get("not_applicable", ""),
             **{"histogram": None, "ends": None, "categories": [], "left_out": 0},
@@ -169,10 +150,10 @@ def pictures(distributions: Sequence[Mapping[str, Any]], *, private: bool) -> li
             continue
         if entry.get("categories") is not None:
             shown.categories, shown.left_out = categories(entry["categories"], before, after)
-            continue
-        if edges := entry.get("edges"):
-            shown.ends = _end(entry, edges[0]), _end(entry, edges[-1])
-        shown.histogram = histogram(entry["name"], before, after)
+        else:
+            shown.histogram = histogram(entry["name"], before, after)
+            if edges := entry.get("edges"):
+                shown.ends = _end(entry, edges[0]), _end(entry, edges[-1])
     return found
 
 
@@ -181,7 +162,7 @@ def _end(entry: Mapping[str, Any], edge: float) -> str:
     if entry.get("kind") == "date":
         with contextlib.suppress(OverflowError):
             return iso_date(edge)
-    return f"rank {quantity(edge)}" if entry.get("kind") == "ordinal" else quantity(edge)
+    return f"rank {markup.quantity(edge)}" if entry.get("kind") == "ordinal" else markup.quantity(edge)
 
 
 def shares(counts: Sequence[int] | None) -> list[float] | None:
@@ -194,25 +175,22 @@ def shares(counts: Sequence[int] | None) -> list[float] | None:
 
 def histogram(name: str, before: list[float] | None, after: list[float] | None) -> Markup:
     """The original as a filled shape, the release as a line over it: told apart by shape, not by colour alone."""
-    top = max([*(before or ()), *(after or ()), 1e-12])
+    top, floor = max([*(before or ()), *(after or ()), 1e-12]), trimmed(HEIGHT)
     shapes = [tag("title", f"Histogram of {name}")]
     if before is not None:
-        shapes.append(tag("path", d=f"{steps(before, top)}V{trimmed(HEIGHT)}H0z", class_="original"))
+        shapes.append(tag("path", d=f"{steps(before, top)}V{floor}H0z", class_="original"))
     if after is not None:
         shapes.append(tag("path", d=steps(after, top), class_="release"))
-    shapes.append(tag("path", d=f"M0 {trimmed(HEIGHT)}h{trimmed(WIDTH)}", class_="axis"))
-    return tag(
-        "svg", *shapes, viewBox=f"0 -2 {WIDTH:g} {HEIGHT + 3:g}", preserveAspectRatio="none", role="img", class_="hist"
-    )
+    shapes.append(tag("path", d=f"M0 {floor}h{trimmed(WIDTH)}", class_="axis"))
+    size = f"0 -2 {WIDTH:g} {HEIGHT + 3:g}"
+    return tag("svg", *shapes, viewBox=size, preserveAspectRatio="none", role="img", class_="hist")
 
 
 def steps(values: list[float], top: float) -> str:
     """The outline of a histogram."""
-    width = WIDTH / max(len(values), 1)
-    path = f"M0 {trimmed(HEIGHT)}"
-    for value in values:
-        path += f"V{trimmed(HEIGHT * (1 - value / top))}h{trimmed(width)}"
-    return path + f"V{trimmed(HEIGHT)}"
+    width = trimmed(WIDTH / max(len(values), 1))
+    path = "".join(f"V{trimmed(HEIGHT * (1 - value / top))}h{width}" for value in values)
+    return f"M0 {trimmed(HEIGHT)}{path}V{trimmed(HEIGHT)}"
 
 
 def categories(
@@ -232,9 +210,9 @@ def categories(
 def category_bars(before: float | None, after: float | None) -> Markup:
     shapes = [tag("rect", x=0, y=0, width="100%", height=14, class_="track")]
     if before is not None:
-        shapes.append(tag("rect", x=0, y=1, width=share(before), height=6, class_="original"))
+        shapes.append(tag("rect", x=0, y=1, width=markup.share(before), height=6, class_="original"))
     if after is not None:
-        shapes.append(tag("rect", x=0, y=8, width=share(after), height=5, class_="release"))
+        shapes.append(tag("rect", x=0, y=8, width=markup.share(after), height=5, class_="release"))
     return tag("svg", *shapes, width="100%", height=14, class_="pair", aria_hidden="true")
 
 
@@ -243,10 +221,10 @@ def percent(value: float) -> str:
 
 
 def _missing(entry: Mapping[str, Any], private: bool) -> str:
-    missing = entry.get("missing")
+    missing = entry.get("missing") or {}
     if entry.get("reported") is not None:
         return f"reported by {percent(entry['reported'])} of the rows"
-    if not missing or missing.get("release") is None:
+    if missing.get("release") is None:
         return ""
     if private and missing.get("original") is not None:
         return f"missing: {percent(missing['original'])} → {percent(missing['release'])}"
@@ -258,10 +236,10 @@ COMMONEST = tag("path", d="M0-10v20", class_="commonest")
 ORIGINAL = tag("circle", r=5, class_="ring")
 RELEASE = tag("path", d="M0-6l6 6l-6 6l-6-6z", class_="diamond")
 MARKS = [
-    (sign(ORIGINAL), "learned from the original"),
-    (sign(RELEASE), "learned from the release"),
-    (sign(INTERVAL), "95% interval of the loss"),
-    (sign(COMMONEST), "always the commonest class"),
+    (markup.sign(ORIGINAL), "learned from the original"),
+    (markup.sign(RELEASE), "learned from the release"),
+    (markup.sign(markup.INTERVAL), "95% interval of the loss"),
+    (markup.sign(COMMONEST), "always the commonest class"),
 ]
 MOST_SHOWN = 5
 SHARES = {"marginals": "Shares of one column", "pairs": "Shares of two columns together"}
@@ -271,7 +249,7 @@ def use_section(audit: Mapping[str, Any]) -> Section:
     """What is left: learners where there is a column to predict, and how far shares of columns are off."""
     found = audit.get("fidelity") or {}
     off = [
-        (words, of_100(found[part]["release"]), of_100(found[part].get("original")))
+        (words, markup.of_100(found[part]["release"]), markup.of_100(found[part].get("original")))
         for part, words in SHARES.items()
         if (found.get(part) or {}).get("release") is not None
     ]
@@ -294,7 +272,7 @@ def accuracy_section(audit: Mapping[str, Any]) -> Section:
     """The same classifiers, figure by figure."""
     found = learned(audit.get("utility") or ())
     why = "" if found else "accuracy was not measured; the notes say why"
-    return drawn("accuracy", "Accuracy before and after", why, learned=found, verdicts=VERDICTS, signed=signed)
+    return drawn("accuracy", "Accuracy before and after", why, learned=found, verdicts=VERDICTS, signed=markup.signed)
 
 
 def learned(utility: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -307,16 +285,24 @@ def dots(entry: Mapping[str, Any]) -> Markup | None:
     before, after = entry.get("original"), entry.get("release")
     if before is None or after is None:
         return None
-    interval = ends(entry.get("interval"))
+    interval = markup.ends(entry.get("interval"))
     shapes = [
-        tag("line", x1=0, x2="100%", y1=MIDDLE, y2=MIDDLE, class_="rail"),
-        tag("line", x1=share(min(before, after)), x2=share(max(before, after)), y1=MIDDLE, y2=MIDDLE, class_="join"),
+        tag("line", x1=0, x2="100%", y1=markup.MIDDLE, y2=markup.MIDDLE, class_="rail"),
+        tag(
+            "line",
+            x1=markup.share(min(before, after)),
+            x2=markup.share(max(before, after)),
+            y1=markup.MIDDLE,
+            y2=markup.MIDDLE,
+            class_="join",
+        ),
     ]
     if interval is not None:
-        shapes += whisker(before - interval[1], before - interval[0])
-    words = f"{entry['classifier']}: right {of_100(after)} of 100 with the release, {of_100(before)} with the original"
+        shapes += markup.whisker(before - interval[1], before - interval[0])
+    now, was = markup.of_100(after), markup.of_100(before)
+    words = f"{entry['classifier']}: right {now} of 100 with the release, {was} with the original"
     if (commonest := entry.get("commonest")) is not None:
-        shapes.append(at(commonest, COMMONEST))
-        words += f", {of_100(commonest)} by always answering the commonest class"
-    shapes += [at(before, ORIGINAL), at(after, RELEASE)]
-    return chart_row(words, *shapes)
+        shapes.append(markup.at(commonest, COMMONEST))
+        words += f", {markup.of_100(commonest)} by always answering the commonest class"
+    shapes += [markup.at(before, ORIGINAL), markup.at(after, RELEASE)]
+    return markup.chart_row(words, *shapes)

@@ -10,31 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sfumato.auditing.extra import points_of, shown_points, three_risks
+from sfumato.auditing.report import markup
 from sfumato.auditing.report.bottom_line import in_points, is_private
-from sfumato.auditing.report.markup import (
-    DASH,
-    GAINS,
-    IN_SHORT,
-    IN_WORDS,
-    KNOWLEDGE,
-    ORDER,
-    POPULATION,
-    SIGNS,
-    Section,
-    Shown,
-    bar,
-    between,
-    column_verdict,
-    detail_rows,
-    drawn,
-    ends,
-    figure,
-    in_all,
-    in_words,
-    legend,
-    of_100,
-    verdict,
-)
+from sfumato.auditing.report.markup import Section, Shown, drawn
 from sfumato.core.wording import QUESTIONS, own_words
 from sfumato.guarantee import AllReleases
 from sfumato.guarantee.cost import BELIEFS, but_for
@@ -46,13 +24,12 @@ Attacks = Sequence[Mapping[str, Any]]
 
 def strongest_section(audit: Mapping[str, Any]) -> Section:
     """Who gets most extra; with the others in a few lines."""
-    attacks = list(audit.get("attacks") or ())
-    limit = (audit.get("extra") or {}).get("limit")
+    attacks, limit = list(audit.get("attacks") or ()), (audit.get("extra") or {}).get("limit")
     return drawn(
         "strongest",
         "The strongest attacker of each risk",
         risks=strongest(attacks, limit),
-        legend=legend(attacks),
+        legend=markup.legend(attacks),
         others=list(other_lines(attacks)),
         limit=limit,
     )
@@ -64,17 +41,15 @@ def strongest(attacks: Attacks, limit: float | None = None) -> list[Shown]:
     entries = {entry["name"]: entry for entry in attacks}
     shown = []
     for one in three_risks(attacks):
-        told = Shown(question=QUESTIONS[one.risk], risk=one.risk, attacker=one.attacker, words=in_points(one, limit))
-        told.chart, told.verdict, told.beside = None, "", ""
+        chart, state, beside = None, "", list[str]()
         if one.points is not None:
             entry = entries[one.attacker]
-            told.verdict = verdict(entry)
-            told.chart = bar(entry, told.verdict)
-            others = [IN_SHORT[POPULATION]] if told.verdict == POPULATION else []
-            told.beside = "; ".join(
-                [*others, *(f"if {line}" for line in entry.get("assumes") or ()), *rows_scored(entry)]
-            )
-        shown.append(told)
+            state = markup.verdict(entry)
+            chart = markup.bar(entry, state)
+            beside += [markup.IN_SHORT[state]] if state == markup.POPULATION else []
+            beside += [*(f"if {line}" for line in entry.get("assumes") or ()), *rows_scored(entry)]
+        told = {"question": QUESTIONS[one.risk], "risk": one.risk, "attacker": one.attacker, "verdict": state}
+        shown.append(Shown(**told, words=in_points(one, limit), chart=chart, beside="; ".join(beside)))
     return shown
 
 
@@ -87,12 +62,10 @@ def rows_scored(entry: Mapping[str, Any]) -> Iterator[str]:
 
 def other_lines(attacks: Attacks) -> Iterator[str]:
     """Who learns nothing, to whom the release is not open, and who failed: one line each."""
-    points = [(entry, points_of(entry)) for entry in attacks]
-    if nothing := [str(entry["name"]) for entry, found in points if found is not None and not found.learns]:
+    points = [(str(entry["name"]), points_of(entry)) for entry in attacks]
+    if nothing := [name for name, found in points if found is not None and not found.learns]:
         yield f"learn nothing: {', '.join(nothing)}"
-    if not_open := {
-        str(entry["name"]): str(entry["not_applicable"]) for entry in attacks if entry.get("not_applicable")
-    }:
+    if not_open := {entry["name"]: str(entry["not_applicable"]) for entry in attacks if entry.get("not_applicable")}:
         reason, count = Counter(not_open.values()).most_common(1)[0]
         how = "" if count == len(not_open) else "mostly: " if count > 1 else "for one: "
         yield f"not applicable: {', '.join(not_open)} ({how}{reason})"
@@ -117,8 +90,8 @@ def attackers_section(audit: Mapping[str, Any]) -> Section:
     """One bar an attacker, those who learn from the release first, then by what is right; reasons of those who did not
     run; then each with all figures."""
     attacks = list(audit.get("attacks") or ())
-    ran = [(verdict(entry), entry) for entry in attacks if entry.get("score") is not None]
-    ran.sort(key=lambda pair: (ORDER.index(pair[0]), -shown_points(pair[1]).right, pair[1]["name"]))
+    ran = [(markup.verdict(entry), entry) for entry in attacks if entry.get("score") is not None]
+    ran.sort(key=lambda pair: (markup.ORDER.index(pair[0]), -shown_points(pair[1]).right, pair[1]["name"]))
     reasons: dict[str, list[str]] = {}
     for entry in attacks:
         if entry.get("not_applicable"):
@@ -128,36 +101,37 @@ def attackers_section(audit: Mapping[str, Any]) -> Section:
         f"Every attacker ({len(ran)} of {len(attacks)} ran)" if attacks else "Every attacker",
         "" if attacks else "no attacker was run; this says nothing about privacy",
         told=[_told(entry, state, (audit.get("settings") or {}).get("tolerance")) for state, entry in ran],
-        in_all=in_all(state for state, _ in ran),
-        legend=legend(attacks),
+        in_all=markup.in_all(state for state, _ in ran),
+        legend=markup.legend(attacks),
         not_applicable=reasons,
         failed=[entry for entry in attacks if entry.get("failed")],
     )
 
 
 def _told(entry: Mapping[str, Any], state: str, tolerance: float | None) -> Shown:
-    details = dict(entry.get("details") or {})
+    details, assumes = dict(entry.get("details") or {}), entry.get("assumes") or ()
     alone, bound = details.pop("own_choice", None), ""
     if entry.get("upper_bound"):
         bound = "An upper bound: the best of several guesses was taken, which only the truth can tell."
-        bound += "" if alone is None else f" Alone the attacker gets {of_100(alone)}."
+        bound += "" if alone is None else f" Alone the attacker gets {markup.of_100(alone)}."
     changed = ", ".join(f"{name} = {value}" for name, value in (entry.get("parameters") or {}).items())
+    chosen = str(entry.get("chosen") or "")
     return Shown(
         name=str(entry["name"]),
         story=" ".join(filter(None, [str(entry.get("story") or ""), f"Run with {changed}." if changed else ""])),
-        knows=[in_words(KNOWLEDGE, item) for item in entry.get("knows") or ()],
-        assumes=entry.get("assumes"),
+        knows=[markup.in_words(markup.KNOWLEDGE, item) for item in entry.get("knows") or ()],
+        assumes=assumes,
         verdict=state,
-        sign=SIGNS[state],
-        in_short=", ".join([IN_SHORT[state], *(f"if {line}" for line in entry.get("assumes") or ())]),
-        in_words=IN_WORDS[state],
+        sign=markup.SIGNS[state],
+        in_short=", ".join([markup.IN_SHORT[state], *(f"if {line}" for line in assumes)]),
+        in_words=markup.IN_WORDS[state],
         measure=measure(details, tolerance),
-        chart=bar(entry, state),
-        value=of_100(shown_points(entry).right / 100),
+        chart=markup.bar(entry, state),
+        value=markup.of_100(shown_points(entry).right / 100),
         scores=_scores(entry, details.pop("worst_baseline", None)),
         upper_bound=bound,
-        chosen=f"{chosen[:1].upper()}{chosen[1:]}." if (chosen := str(entry.get("chosen") or "")) else "",
-        details=detail_rows(details),
+        chosen=f"{chosen[:1].upper()}{chosen[1:]}." if chosen else "",
+        details=markup.detail_rows(details),
         columns=sorted(entry.get("columns") or (), key=lambda column: -shown_points(column).extra),
     )
 
@@ -170,7 +144,7 @@ def measure(details: Mapping[str, Any], tolerance: float | None) -> str:
     if "out_of" in details:
         many = int(details["out_of"])
         who = "pairs of people that it tells apart" if many == 2 else f"rows whose person it picks out of {many}"
-        return f"Right: {who}; {of_100(1 / many)} of 100 without the release."
+        return f"Right: {who}; {markup.of_100(1 / many)} of 100 without the release."
     if tolerance is None:
         return "Right: private values that were guessed."
     near = f"numbers: to within {100 * tolerance:g}% of the column's range, or rounded to the right one"
@@ -179,21 +153,19 @@ def measure(details: Mapping[str, Any], tolerance: float | None) -> str:
 
 def _scores(entry: Mapping[str, Any], worst_without: float | None) -> list[tuple[str, str, str]]:
     """Right of 100 and what it is to be read against; other people only where there are any."""
-    points = shown_points(entry)
+    points, of_100 = shown_points(entry), markup.of_100
     whole = [(points.without + end) / 100 for end in (points.low, points.high)]
-    interval = "" if ends(entry.get("interval")) is None else between(whole, of_100)
-    scores = [
+    interval = "" if markup.ends(entry.get("interval")) is None else markup.between(whole, of_100)
+    below = "" if worst_without is None else f"{of_100(worst_without)} without the release"
+    control, worst = entry.get("control"), entry.get("worst")
+    return [
         ("pairs told apart of 100" if points.pairs else "right of 100", of_100(points.right / 100), interval),
         ("without the release", of_100(points.without / 100), ""),
+        *([] if control is None else [("about people not in the table", of_100(control), "")]),
+        ("extra", f"{points.extra:+.1f}", ""),
+        ("share of what was left", markup.figure(share_of_what_was_left(entry)), ""),
+        *([] if worst is None else [("about the worst 1% of records", of_100(worst), below)]),
     ]
-    if entry.get("control") is not None:
-        scores.append(("about people not in the table", of_100(entry["control"]), ""))
-    scores.append(("extra", f"{points.extra:+.1f}", ""))
-    scores.append(("share of what was left", figure(share_of_what_was_left(entry)), ""))
-    if entry.get("worst") is not None:
-        below = "" if worst_without is None else f"{of_100(worst_without)} without the release"
-        scores.append(("about the worst 1% of records", of_100(entry["worst"]), below))
-    return scores
 
 
 def share_of_what_was_left(entry: Mapping[str, Any]) -> float:
@@ -211,7 +183,7 @@ def exposed_section(audit: Mapping[str, Any]) -> Section:
     attacks = list(audit.get("attacks") or ())
     found = exposure(attacks, int((audit.get("settings") or {}).get("rows_used") or 0))
     why = "" if found.columns or found.spared else "no attacker on values ran"
-    return drawn("exposed", "Which columns reveal most", why, exposed=found, legend=legend(attacks))
+    return drawn("exposed", "Which columns reveal most", why, exposed=found, legend=markup.legend(attacks))
 
 
 def riskiest_section(audit: Mapping[str, Any]) -> Section:
@@ -235,26 +207,17 @@ def exposure(attacks: Sequence[Mapping[str, Any]], people: int) -> Shown:
         (shown_points(column).extra, str(one["name"]), column) for one in of_values for column in one["columns"]
     ]
     best: dict[str, tuple[float, str, Mapping[str, Any]]] = {}
-    for one in compared:
-        name = str(one[2]["name"])
-        best[name] = one if name not in best or one[0] > best[name][0] else best[name]
-    ranked = sorted(best.items(), key=lambda item: (-item[1][0], item[0]))
-    gained = [one for _, one in ranked if one[0] > 0]
+    for one in sorted(compared, key=lambda one: -one[0]):  # of equal ones the first counts
+        best.setdefault(str(one[2]["name"]), one)
+    gained = [best[name] for name in sorted(best, key=lambda name: (-best[name][0], name)) if best[name][0] > 0]
     shown = []
     for _, attack, column in gained[:MOST_EXPOSED]:
-        state = column_verdict(column, people, len(compared))
-        shown.append(
-            Shown(
-                name=str(column["name"]),
-                attack=attack,
-                verdict=state,
-                sign=SIGNS[state],
-                in_short=attack if state == GAINS else f"{attack}, {IN_SHORT[state]}",
-                chart=bar(column, state),
-                value=of_100(column["score"]),
-            )
-        )
-    spared = sorted(name for name, one in ranked if one[0] <= 0)
+        state = markup.column_verdict(column, people, len(compared))
+        told = {"name": str(column["name"]), "attack": attack, "verdict": state, "sign": markup.SIGNS[state]}
+        short = attack if state == markup.GAINS else f"{attack}, {markup.IN_SHORT[state]}"
+        value = markup.of_100(column["score"])
+        shown.append(Shown(**told, in_short=short, chart=markup.bar(column, state), value=value))
+    spared = sorted(name for name, one in best.items() if one[0] <= 0)
     return Shown(columns=shown, left_out=max(0, len(gained) - MOST_EXPOSED), spared=spared)
 
 
@@ -289,22 +252,30 @@ def guarantee_section(audit: Mapping[str, Any]) -> Section:
 
 def shown_guarantee(guarantee: Mapping[str, Any] | None, earlier: Mapping[str, Any] | None = None) -> Shown:
     """The figures of a card, and how often its rows were released before."""
-    shown = Shown(state="unstated", words=NO_CARD, kind="none stated", unprotected=False, releases=1)
-    shown.levels, shown.beliefs, shown.in_the_way, shown.everything_in_the_way, shown.assumptions = [], [], [], [], []
-    if guarantee is not None:
-        together = AllReleases.from_dict(guarantee, earlier or {})
-        alone, but = together.alone, but_for(together.promised.delta)
-        shown.state, shown.words, shown.kind = _state(together), together.in_words(), alone.kind
-        shown.unprotected, shown.releases = together.unprotected or alone.unprotected, together.count
-        shown.levels, shown.assumptions = _levels(together), _own(alone.assumptions)
-        shown.beliefs = [
+    if guarantee is None:
+        state, told = "unstated", {"words": NO_CARD, "kind": "none stated", "unprotected": False, "releases": 1}
+        lists = dict.fromkeys(("levels", "beliefs", "in_the_way", "everything_in_the_way", "assumptions"), ())
+        return Shown(state=state, headline=HEADLINES[state], conditional=False, **told, **lists)
+    together = AllReleases.from_dict(guarantee, earlier or {})
+    alone, but, state = together.alone, but_for(together.promised.delta), _state(together)
+    reasons, in_the_way = _own(alone.in_the_way), _own(summarized(alone.in_the_way))
+    return Shown(
+        state=state,
+        headline=HEADLINES[state],
+        conditional=state == "conditional",
+        words=together.in_words(),
+        kind=alone.kind,
+        unprotected=together.unprotected or alone.unprotected,
+        releases=together.count,
+        levels=_levels(together),
+        beliefs=[
             (BELIEFS[prior][0], percent_up(most) + but, percent_down(least) + but)
             for prior, most, least in together.beliefs()
-        ]
-        reasons, shown.in_the_way = _own(alone.in_the_way), _own(summarized(alone.in_the_way))
-        shown.everything_in_the_way = reasons if shown.in_the_way != reasons else []
-    shown.headline, shown.conditional = HEADLINES[shown.state], shown.state == "conditional"
-    return shown
+        ],
+        in_the_way=in_the_way,
+        everything_in_the_way=reasons if in_the_way != reasons else [],
+        assumptions=_own(alone.assumptions),
+    )
 
 
 def _state(together: AllReleases) -> str:
@@ -318,32 +289,26 @@ def _state(together: AllReleases) -> str:
 def _levels(together: AllReleases) -> list[tuple[str, str, str, str, bool]]:
     """Title, epsilon, amplification, meaning, and whether it is the main one."""
     alone, several, promised = together.alone, together.earlier > 0, together.promised
+    levels: list[tuple[str, str, str, str, bool]] = []
     if alone.central is not None:
         told = [
             ("That a record is in the table", alone.central, "presence", not several),
             ("What values a record has", alone.central.value, "one record goes and another comes", False),
         ]
         if alone.central_person is not None and alone.rows_per_person != 1:
-            together_go = "records that go together"
-            told += [
-                ("A person's presence, with all their rows", alone.central_person, together_go, False),
-                ("A person's values, with all their rows", alone.central_person.value, together_go, False),
-            ]
+            person, rows, meaning = alone.central_person, "with all their rows", "records that go together"
+            told.append((f"A person's presence, {rows}", person, meaning, False))
+            told.append((f"A person's values, {rows}", person.value, meaning, False))
         if several and together.hides_presence and together.central is not None:
             told.insert(0, ("All releases of this kind together", together.central, "presence", False))
-        levels = [
-            (title, one.words().removeprefix("epsilon "), amplification_at_most(one.epsilon), meaning, head)
-            for title, one, meaning, head in told
-        ]
+        for title, one, meaning, head in told:
+            words = one.words().removeprefix("epsilon ")
+            levels.append((title, words, amplification_at_most(one.epsilon), meaning, head))
     elif alone.record < float("inf"):
-        levels = []
         for level, title, meaning in LEVELS:
-            epsilon = getattr(alone, level)
-            head = level == "record" and not several
+            epsilon, head = getattr(alone, level), level == "record" and not several
             levels.append((title, epsilon_at_most(epsilon), amplification_at_most(epsilon), meaning, head))
-    else:
-        return []
-    if several:  # one figure for a person's values, over all releases
+    if levels and several:  # one figure for a person's values, over all releases
         delta = f", delta {promised.delta:g}" if promised.bounded and promised.delta else ""
         epsilon, factor = epsilon_at_most(promised.epsilon) + delta, amplification_at_most(promised.epsilon)
         levels.insert(0, (f"All {together.count:,} releases together", epsilon, factor, ALL_RELEASES, True))
@@ -376,8 +341,15 @@ def _line(
 ) -> Shown:
     """One figure of the release, its interval, and what it is read against; with a verdict where `chance` is told."""
     verdict = "" if chance is None or not interval else BEYOND if interval[0] > chance else WITHIN
-    release, against = (one if isinstance(one, str) else figure(one) for one in (release, against))
-    return Shown(name=name, words=words, release=release, interval=between(interval), against=against, verdict=verdict)
+    release, against = (one if isinstance(one, str) else markup.figure(one) for one in (release, against))
+    return Shown(
+        name=name,
+        words=words,
+        release=release,
+        interval=markup.between(interval),
+        against=against,
+        verdict=verdict,
+    )
 
 
 def copied_rows(found: Mapping[str, Any] | None) -> str:
@@ -397,9 +369,8 @@ def copies_section(audit: Mapping[str, Any]) -> Section:
     lines = []
     if exact := found.get("exact"):
         control = exact.get("control")
-        words = (
-            f"of {exact['rows']:,} released rows; {figure(exact['of_unique'])} copy a record that no other person has"
-        )
+        alone = markup.figure(exact["of_unique"])
+        words = f"of {exact['rows']:,} released rows; {alone} copy a record that no other person has"
         lines.append(_line("Exact copies", words, exact["share"], control, exact["interval"], control))
     if near := found.get("near"):
         of = "people not in the table" if near["against"] == "holdout" else "the other people of the table"
@@ -410,7 +381,8 @@ def copies_section(audit: Mapping[str, Any]) -> Section:
             words = "released rows that lie nearer to a record than to one of as many people not in the table"
             most = near.get("nearer_at_most")
             if most is not None and most < 1:
-                words += f"; a copy of the whole table would show about {figure(most)}, as there are more people in it"
+                whole = markup.figure(most)
+                words += f"; a copy of the whole table would show about {whole}, as there are more people in it"
             lines.append(_line("Nearer to the table", words, near["nearer"], 0.5, near["nearer_interval"], 0.5))
         for name, title, words in DISTANCES:
             for part, which in (("median", "median"), ("p05", "5% quantile")):
@@ -427,46 +399,39 @@ def crowds_section(audit: Mapping[str, Any]) -> Section:
     lines = []
     if release:
         words = "rows of the smallest crowd of people who are alike"
-        lines.append(_line("k-anonymity", words, str(release["k"]), str(original.get("k", DASH))))
-        lines.append(_line("Alone", "share of rows", release["unique"], original.get("unique")))
-        for size in ("5", "10"):
-            was = (original.get("below") or {}).get(size)
-            lines.append(_line(f"Crowd below {size}", "share of rows", release["below"][size], was))
+        now, was, share = release["below"], original.get("below") or {}, "share of rows"
+        lines.append(_line("k-anonymity", words, str(release["k"]), str(original.get("k", markup.DASH))))
+        lines.append(_line("Alone", share, release["unique"], original.get("unique")))
+        lines += [_line(f"Crowd below {size}", share, now[size], was.get(size)) for size in ("5", "10")]
         words = "people of the original who are alone there and, with the same cells, in the release"
         lines.append(_line("Still alone", words, found.get("still_unique"), None))
-    lines += _population_lines(found, release, original)
+    for name, title in (("pitman", "Pitman's formula"), ("log_linear", "log-linear model")):
+        if told := release.get(name):  # alone among all people that the table is a sample of
+            words = f"share of those alone who are alone among {found['population']:,} people, estimated by {title}"
+            if name == "log_linear":
+                words += f" ({told['model']}); linking one of them hits with {markup.figure(told['hits'])}"
+            was = (original.get(name) or {}).get("uniques")
+            lines.append(_line("Alone in the population", words, told["uniques"], was))
     return drawn(
         "uniqueness",
         "Who stands out",
         why,
-        names=", ".join(found.get("quasi_identifiers") or ()),
+        names=", ".join(found.get("quasi_identifiers", ())),
         lines=lines,
-        sensitive=release.get("sensitive") or (),
+        sensitive=release.get("sensitive", ()),
         before={one["name"]: one["t"] for one in original.get("sensitive", ())} if original else None,
     )
-
-
-def _population_lines(
-    found: Mapping[str, Any], release: Mapping[str, Any], original: Mapping[str, Any]
-) -> Iterator[Shown]:
-    """Who is alone among all people that the table is a sample of, as far as that was estimated."""
-    for name, title in (("pitman", "Pitman's formula"), ("log_linear", "log-linear model")):
-        if told := release.get(name):
-            words = f"share of those alone who are alone among {found['population']:,} people, estimated by {title}"
-            if name == "log_linear":
-                words += f" ({told['model']}); linking one of them hits with {figure(told['hits'])}"
-            was = (original.get(name) or {}).get("uniques")
-            yield _line("Alone in the population", words, told["uniques"], was)
 
 
 def fidelity_section(audit: Mapping[str, Any]) -> Section:
     """How far release and original are from people who are in neither: lines, columns, and what learners reach."""
     found = audit.get("fidelity") or {}
-    lines = []
-    for name, title, words in AGAINST_PEOPLE:
-        figures = found.get(name) or {}
-        if figures.get("release") is not None:
-            lines.append(_line(title, words, figures["release"], figures.get("original")))
+    figures = [(title, words, found.get(name) or {}) for name, title, words in AGAINST_PEOPLE]
+    lines = [
+        _line(title, words, one["release"], one.get("original"))
+        for title, words, one in figures
+        if one.get("release") is not None
+    ]
     told = found.get("discriminator") or {}
     if auc := told.get("release"):
         words = "AUC of a learner that tells these rows from real ones; 0.5: it cannot, 1: always"
