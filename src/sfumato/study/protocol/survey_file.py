@@ -42,18 +42,15 @@ def read_start_up(found: Any, sizes: Sequence[int], classes: int) -> str:
         return RANDOM
     if isinstance(found, Mapping):
         return _checked(found, sizes, classes).to_json()
-    if not isinstance(found, Sequence) or isinstance(found, str) or not found:
-        raise SchemaError(
-            "`start_up` must be the word random, or a list of rows of choice numbers with the class last."
-        )
+    told = "`start_up` must be the word random, or a list of rows of choice numbers with the class last."
     wanted = [*sizes, classes]
-    for number, row in enumerate(found, start=1):
-        fits = isinstance(row, Sequence) and not isinstance(row, str) and len(row) == len(wanted)
-        if not fits or not all(type(c) is int and 0 <= c < size for c, size in zip(row, wanted, strict=True)):
-            raise SchemaError(
-                f"Row {number} of `start_up` does not fit the questions: it needs {len(wanted)} choice numbers, "
-                "counted from 0, the class last."
-            )
+    for number, row in enumerate(_listed(found, told), start=1):
+        told = (
+            f"Row {number} of `start_up` does not fit the questions: it needs {len(wanted)} choice numbers, counted "
+            "from 0, the class last."
+        )
+        must(len(_listed(row, told)) == len(wanted), told)
+        must(all(type(c) is int and 0 <= c < size for c, size in zip(row, wanted, strict=True)), told)
     rows = np.array(found, dtype=np.int64)
     return SurveyCounts.of(AnswerSpace(tuple(sizes)).onehot(rows[:, :-1]), rows[:, -1]).to_json()
 
@@ -73,10 +70,6 @@ def _checked(found: Mapping[str, Any], sizes: Sequence[int], classes: int) -> Su
         if not 0 <= label < classes or (chosen != counts.rows[label]).any():
             raise wrong
     return counts
-
-
-def _start_up_told(start_up: str) -> Any:
-    return start_up if start_up == RANDOM else json.loads(start_up)
 
 
 def fewest_rows(start_up: str) -> int | None:
@@ -133,7 +126,7 @@ class Question(Record):
             try:
                 value = float(answer)
             except (TypeError, ValueError, OverflowError):
-                raise SchemaError(f"The answer to {self.name!r} must be a number.") from None
+                value = math.nan
             if not math.isfinite(value):
                 raise SchemaError(f"The answer to {self.name!r} must be a number.")
             return sum(value >= edge for edge in self.edges)
@@ -145,35 +138,29 @@ class Question(Record):
 
     @classmethod
     def read(cls, found: Any, languages: tuple[str, ...], where: str) -> Question:
-        if not isinstance(found, Mapping):
-            raise SchemaError(f"The {where} must have a name, a kind and a text.")
+        must(isinstance(found, Mapping), f"The {where} must have a name, a kind and a text.")
         for key in found:
-            if key not in _KEYS:
-                raise SchemaError(f"The {where} has an unknown key {key!r}.")
-        name = found.get("name")
-        if not isinstance(name, str) or not name.strip() or len(name) > 100:
-            raise SchemaError(f"The {where} needs a short `name`.")
-        kind = found.get("kind", "choice")
-        if kind not in KINDS:
-            raise SchemaError(f"The kind of {name!r} must be {', '.join(KINDS)}. Got {kind!r} instead.")
+            must(key in _KEYS, f"The {where} has an unknown key {key!r}.")
+        name, kind = found.get("name"), found.get("kind", "choice")
+        must(isinstance(name, str) and name.strip() and len(name) <= 100, f"The {where} needs a short `name`.")
+        must(kind in KINDS, f"The kind of {name!r} must be {', '.join(KINDS)}. Got {kind!r} instead.")
         text = read_text(found.get("text", name), languages, f"text of {name!r}")
         edges: tuple[float, ...] = ()
         if kind == "number":
-            if not found.get("edges"):
-                raise SchemaError(
-                    f"The number {name!r} needs `edges`: where it is cut into intervals. Declare them from what is "
-                    "publicly known, not from answers."
-                )
+            must(
+                found.get("edges"),
+                f"The number {name!r} needs `edges`: where it is cut into intervals. Declare them from what is "
+                "publicly known, not from answers.",
+            )
             edges = checked_edges(found["edges"], repr(name))
         choices = _choices(found.get("choices", found.get("classes")), kind, edges, name, languages)
-        if not 2 <= len(choices) <= MOST_CHOICES:
-            raise SchemaError(
-                f"The question {name!r} has {counted(len(choices), 'choice')}; a question needs 2 to {MOST_CHOICES}. "
-                "With one choice there is nothing to ask."
-            )
-        values = [choice.value for choice in choices]
-        if len(set(values)) < len(values):
-            raise SchemaError(f"Two choices of {name!r} have the same value.")
+        must(
+            2 <= len(choices) <= MOST_CHOICES,
+            f"The question {name!r} has {counted(len(choices), 'choice')}; a question needs 2 to {MOST_CHOICES}. "
+            "With one choice there is nothing to ask.",
+        )
+        different = len({choice.value for choice in choices}) == len(choices)
+        must(different, f"Two choices of {name!r} have the same value.")
         return cls(name.strip(), kind, text, choices, edges)
 
 
@@ -183,11 +170,9 @@ def read_text(found: Any, languages: tuple[str, ...], where: str) -> Text:
         found = f"{found:g}" if isinstance(found, float) else str(found)
     if isinstance(found, str):
         return tuple((code, found.strip()) for code in languages)
-    if not isinstance(found, Mapping):
-        raise SchemaError(f"The {where} must be text, or one text for each language.")
+    must(isinstance(found, Mapping), f"The {where} must be text, or one text for each language.")
     for code in languages:
-        if not isinstance(found.get(code), str):
-            raise SchemaError(f"The {where} has no text in the language {code!r}.")
+        must(isinstance(found.get(code), str), f"The {where} has no text in the language {code!r}.")
     return tuple((code, found[code].strip()) for code in languages)
 
 
@@ -198,14 +183,12 @@ def _choices(
         return tuple(Choice(label, tuple((code, label) for code in languages)) for label in interval_names(edges))
     if kind == "yesno" and found is None:
         found = ["no", "yes"]
-    if not isinstance(found, Sequence) or isinstance(found, str):
-        raise SchemaError(f"The question {name!r} needs a list of `choices`.")
     choices = []
-    for choice in found:
+    for choice in _listed(found, f"The question {name!r} needs a list of `choices`.", or_none=True):
         stated = choice if isinstance(choice, Mapping) else {"value": str(choice)}
         value = stated.get("value")
-        if not isinstance(value, str | int | float) or isinstance(value, bool):
-            raise SchemaError(f"Every choice of {name!r} needs a `value`.")
+        valued = isinstance(value, str | int | float) and not isinstance(value, bool)
+        must(valued, f"Every choice of {name!r} needs a `value`.")
         choices.append(Choice(str(value), read_text(stated.get("text", value), languages, f"choice of {name!r}")))
     return tuple(choices)
 
@@ -244,7 +227,7 @@ class SurveyStudy(Record):
     order: Order = "magnitude"
     balance: Annotated[bool, BRIEF] = True
     k: Annotated[int | None, Either((Whole(1, MOST_BITS), Nothing())), BRIEF] = None
-    start_up: Annotated[str, Made(_start_up_told)] = RANDOM
+    start_up: Annotated[str, Made(lambda told: told if told == RANDOM else json.loads(told))] = RANDOM
     closes: str | None = None
     witnesses: tuple[str, ...] = ()
     invitations: bool = False
@@ -296,22 +279,26 @@ class SurveyStudy(Record):
         """Read and check; a `SchemaError` says what is wrong and where."""
         languages = _languages(found.get("languages", ["en"]))
         questions = _questions(found.get("questions"), languages)
-        if not isinstance(found.get("label"), Mapping):
-            raise SchemaError("The survey needs a `label`: the question whose answer is to be predicted.")
+        told = "The survey needs a `label`: the question whose answer is to be predicted."
+        must(isinstance(found.get("label"), Mapping), told)
         label = Question.read(found["label"], languages, "label")
-        if label.kind == "number":
-            raise SchemaError("The question to predict must be a choice, not a number: classes are to be predicted.")
-        if label.name in {question.name for question in questions}:
-            raise SchemaError(f"The question to predict {label.name!r} is also one of the questions. Ask it once.")
+        told = "The question to predict must be a choice, not a number: classes are to be predicted."
+        must(label.kind != "number", told)
+        told = f"The question to predict {label.name!r} is also one of the questions. Ask it once."
+        must(label.name not in {question.name for question in questions}, told)
         sizes, classes = [len(question.choices) for question in questions], len(label.choices)
         most = min(MOST_BITS, math.isqrt(MOST_CELLS // classes))
-        if sum(sizes) > most:
-            raise SchemaError(
-                f"The questions have {sum(sizes)} choices together; at most {most} are possible where the question to "
-                f"predict has {classes}. Merge choices or drop questions."
-            )
+        must(
+            sum(sizes) <= most,
+            f"The questions have {sum(sizes)} choices together; at most {most} are possible where the question to "
+            f"predict has {classes}. Merge choices or drop questions.",
+        )
+        lines = {key: found.get(key) for key in ("name", "by")}
+        for key, line in lines.items():
+            fits = isinstance(line, str) and line.strip() and len(line) <= 200
+            must(fits, f"The survey needs `{key}`: one line of text.")
         made = {
-            **{key: _line(found, key) for key in ("name", "by")},
+            **{key: str(line).strip() for key, line in lines.items()},
             **{key: read_text(found.get(key, ""), languages, key) for key in ("about", "consent")},
             "languages": languages,
             "questions": questions,
@@ -321,57 +308,55 @@ class SurveyStudy(Record):
             "witnesses": _addresses(found.get("witnesses", ())),
         }
         survey = super().from_dict({**found, **made})
-        if survey.k is not None and survey.k > sum(sizes):
-            raise SchemaError(f"The survey: `k` must be a whole number from 1 to {sum(sizes)}.")
+        must((survey.k or 1) <= sum(sizes), f"The survey: `k` must be a whole number from 1 to {sum(sizes)}.")
         if survey.ticket_key is not None:
-            if not survey.invitations:
-                raise SchemaError("`ticket_key` belongs to a survey by invitation; the server writes it there.")
+            must(survey.invitations, "`ticket_key` belongs to a survey by invitation; the server writes it there.")
             read_key(survey.ticket_key)
-        if survey.origin is not None and not _HASH.fullmatch(survey.origin):
-            raise SchemaError("`origin` must be the hash that the survey had before; the server writes it there.")
+        told = "`origin` must be the hash that the survey had before; the server writes it there."
+        must(survey.origin is None or _HASH.fullmatch(survey.origin), told)
         return survey
 
 
+def must(holds: object, told: str) -> None:
+    """What a survey file has to hold to."""
+    if not holds:
+        raise SchemaError(told)
+
+
+def _listed(found: Any, told: str, *, or_none: bool = False) -> Sequence[Any]:
+    """A list with something in it, or (`or_none`) with nothing."""
+    must(isinstance(found, Sequence) and not isinstance(found, str) and (found or or_none), told)
+    return tuple(found)
+
+
 def _languages(found: Any) -> tuple[str, ...]:
-    if not isinstance(found, Sequence) or isinstance(found, str) or not found:
-        raise SchemaError("`languages` must be a list of language codes, for example [en, de].")
-    codes = tuple(str(code) for code in found)
-    if len(set(codes)) < len(codes) or not all(code.isascii() and 2 <= len(code) <= 8 for code in codes):
-        raise SchemaError("`languages` must be different short codes, for example [en, de].")
+    told = "`languages` must be a list of language codes, for example [en, de]."
+    codes = tuple(str(code) for code in _listed(found, told))
+    short = all(code.isascii() and 2 <= len(code) <= 8 for code in codes)
+    told = "`languages` must be different short codes, for example [en, de]."
+    must(len(set(codes)) == len(codes) and short, told)
     return codes
 
 
 def _questions(found: Any, languages: tuple[str, ...]) -> tuple[Question, ...]:
-    if not isinstance(found, Sequence) or isinstance(found, str) or not found:
-        raise SchemaError("The survey needs a list of `questions`.")
-    read = tuple(Question.read(q, languages, f"question {n}") for n, q in enumerate(found, start=1))
+    asked = _listed(found, "The survey needs a list of `questions`.")
+    read = tuple(Question.read(q, languages, f"question {n}") for n, q in enumerate(asked, start=1))
     names = [question.name for question in read]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise SchemaError(f"Two questions are called {twice[0]!r}. Names must differ.")
+    for name in sorted(set(names)):
+        must(names.count(name) == 1, f"Two questions are called {name!r}. Names must differ.")
     return read
 
 
-def _line(found: Mapping[str, Any], key: str) -> str:
-    value = found.get(key)
-    if not isinstance(value, str) or not value.strip() or len(value) > 200:
-        raise SchemaError(f"The survey needs `{key}`: one line of text.")
-    return value.strip()
-
-
 def _date(found: Any) -> str | None:
-    if found is None:
-        return None
     try:
-        return datetime.date.fromisoformat(str(found)).isoformat()
+        return None if found is None else datetime.date.fromisoformat(str(found)).isoformat()
     except ValueError:
         raise SchemaError(f"`closes` must be a date such as 2027-01-31. Got {found!s:.40} instead.") from None
 
 
 def _addresses(found: Any) -> tuple[str, ...]:
-    if not isinstance(found, Sequence) or isinstance(found, str):
-        raise SchemaError("`witnesses` must be a list of addresses.")
-    for address in found:
-        if not isinstance(address, str) or not address.startswith(("https://", "http://127.0.0.1", "http://localhost")):
-            raise SchemaError("A witness must be an https address.")
-    return tuple(address.rstrip("/") for address in found)
+    addresses = _listed(found, "`witnesses` must be a list of addresses.", or_none=True)
+    secure = ("https://", "http://127.0.0.1", "http://localhost")
+    told = "A witness must be an https address."
+    must(all(isinstance(one, str) and one.startswith(secure) for one in addresses), told)
+    return tuple(address.rstrip("/") for address in addresses)
