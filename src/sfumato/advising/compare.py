@@ -281,8 +281,7 @@ def audited_epsilon(
     if made.whole_table or getattr(made, "rounds", 1) > 1:
         raise UsageError("what becomes of one record depends on all others: planted records would have to audit it")
     encoding, rng = Encoding(schema), np.random.default_rng(seed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         streams = Streams.seeded(seed)  # a trial repeats
         made.fit(encoding.encode(rows).X, encoding.encode_label(rows), encoding=encoding, streams=streams)
         if made.recipe_.rows != "perturbed":

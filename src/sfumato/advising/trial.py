@@ -83,8 +83,7 @@ def _reached(X: Matrix, y: Codes, queries: Matrix, truth: Codes, learners: Seque
     rows = np.random.default_rng(0).permutation(len(y))[:MOST_TRAINED]
     part = Part(X[rows], y[rows])
     found = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         for name in (one for one in learners if one in CLASSIFIERS):
             with contextlib.suppress(SfumatoError, ValueError):  # rows that it cannot learn from: others can
                 fitted = fit_on_parts(make_classifier(name), [part])
@@ -295,8 +294,7 @@ def trial(
 ) -> Outcome:
     """Release in memory without a mark anywhere, attack, and learn. Raises what a release of this kind would raise."""
     how = how or Trial()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         options = Options(mechanism=mechanism, parameters=parameters, schema=ground.schema, trial=seed)
         release = sanitize_in_memory(ground.train, options)
         attacked = _attacked(release, ground, how, seed)

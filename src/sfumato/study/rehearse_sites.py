@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -44,8 +44,7 @@ MOST_ROWS = 5_000
 """Rows that are dealt: of a larger table a random part, since distances grow with the square."""
 
 
-@dataclass(frozen=True)
-class Split:
+class Split(NamedTuple):
     """Rows to be dealt, and rows held apart."""
 
     X: Matrix
@@ -236,11 +235,16 @@ def _schema(rows: pa.Table, options: RehearseAsked) -> Schema:
 
 
 def _skewed(X: Matrix, y: Codes, encoding: Encoding, name: str, share: float) -> Dealing:
-    """Sites that differ by this column, or in their shares of the classes where it is the label."""
+    """Sites that differ by this column (its numbers, or the places of its categories), or in their shares of the
+    classes where it is the label."""
     label = encoding.schema.label
     if label is not None and name == label.name:
         return Dealing(order=y.astype(np.float64), share=share, by_class=True)
-    return Dealing(order=_values(X, name, encoding), share=share)
+    group = next((one for one in encoding.groups if one.column.name == name), None)
+    if group is None:
+        raise SchemaError(f"The table has no private column {name!r} to deal by.")
+    values = X[:, group.slice].argmax(axis=1) if group.is_onehot else X[:, group.start]
+    return Dealing(order=np.asarray(values, dtype=np.float64), share=share)
 
 
 def _as_named(rows: pa.Table, options: RehearseAsked, most: int) -> tuple[Dealing, pa.Table]:
@@ -259,14 +263,6 @@ def _as_named(rows: pa.Table, options: RehearseAsked, most: int) -> tuple[Dealin
     place = np.empty(len(counts), dtype=np.int64)
     place[np.argsort(-counts, kind="stable")] = np.arange(len(counts))
     return Dealing(named=place[codes]), rows.drop_columns([name])
-
-
-def _values(X: Matrix, name: str, encoding: Encoding) -> Floats:
-    """Of a column by which sites are to differ: its numbers, or the places of its categories."""
-    group = next((one for one in encoding.groups if one.column.name == name), None)
-    if group is None:
-        raise SchemaError(f"The table has no private column {name!r} to deal by.")
-    return np.asarray(X[:, group.slice].argmax(axis=1) if group.is_onehot else X[:, group.start], dtype=np.float64)
 
 
 def _check_size(y: Codes, most: int, encoding: Encoding, dealing: Dealing) -> None:
@@ -290,12 +286,10 @@ def _apart(y: Codes, rng: np.random.Generator) -> tuple[Codes, Codes]:
 def _trial(
     split: Split, sites: Sequence[Codes], mechanism: Mechanism, classifier: str, rng: np.random.Generator
 ) -> dict[str, float | None]:
-    X, y, held, held_y, encoding = split.X, split.y, split.held, split.held_y, split.encoding
+    X, y, held, held_y, encoding = split
     parts, alone, sources, fits = [], [], [], []
     for members in sites:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a column that is constant at a site is nothing to decide here
-            fit = type(mechanism)(**mechanism.get_params()).fit(X[members], y[members], encoding)
+        fit = _fitted(mechanism, X[members], y[members], encoding)
         block = fit.perturb(X[members], y[members], rng)
         assert block.y is not None
         parts.append(Part(block.X, block.y, fit.recipe_))
@@ -317,24 +311,26 @@ def _trial(
     }
 
 
+def _fitted(mechanism: Mechanism, X: Matrix, y: Codes, encoding: Encoding) -> Mechanism:
+    with warnings.catch_warnings(action="ignore"):  # a column that is constant at a site is nothing to decide here
+        return type(mechanism)(**mechanism.get_params()).fit(X, y, encoding)
+
+
 def _error(classifier: str, parts: list[Part], X: Matrix, y: Codes) -> float:
     made, source = make_classifier(classifier), parts[0].source
     placed = None if source is None or answers_plain_rows(made) else public_map(source)
     queries = X if placed is None else np.asarray(X @ placed[0].T + placed[1])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         return float((fit_on_parts(made, parts).predict(queries) != y).mean())
 
 
 def _density_gap(split: Split, fits: list[tuple[Codes, Mechanism]], rng: np.random.Generator) -> float | None:
     """Over the classes, weighted by rows; against the estimate from the rows held apart."""
-    X, y, held, held_y = split.X, split.y, split.held, split.held_y
+    X, y, held, held_y, encoding = split
     first = fits[0][1]
     if not first.estimates_density or np.bincount(held_y)[np.unique(held_y)].min() < 2:
         return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        apart = type(first)(**first.get_params()).fit(held, held_y, split.encoding)
+    apart = _fitted(first, held, held_y, encoding)
     losses, weights = [], []
     for code in np.unique(y).tolist():
         densities = [RowDensity.of(fit, X[rows], y[rows], code) for rows, fit in fits]
@@ -345,16 +341,11 @@ def _density_gap(split: Split, fits: list[tuple[Codes, Mechanism]], rng: np.rand
 
 
 def _mean(sites: int, trials: list[dict[str, float | None]]) -> AtSites:
-    def mean(name: str) -> float:
-        return float(np.array([trial[name] for trial in trials], dtype=float).mean())
-
-    phis = np.array([trial["phi"] for trial in trials], dtype=float)
-    return AtSites(
-        sites=sites,
-        **{name: mean(name) for name in ("original", "pooled", "alone", "phi", "hits", "membership")},
-        spread=float(np.std(phis, ddof=1)) if len(phis) > 1 else 0.0,
-        density_gap=None if trials[0]["density_gap"] is None else mean("density_gap"),
-    )
+    found = {name: np.array([trial[name] for trial in trials], dtype=float) for name in trials[0]}
+    means: dict[str, Any] = {name: float(column.mean()) for name, column in found.items()}
+    if trials[0]["density_gap"] is None:
+        means["density_gap"] = None
+    return AtSites(sites, **means, spread=float(np.std(found["phi"], ddof=1)) if len(trials) > 1 else 0.0)
 
 
 # What sharing costs and shows against the number of sites, as a picture [kernel-resampling, Figs 3-7].

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -196,9 +196,10 @@ def simulated_plan(
                 break
     progress("Simulating", total, total)
     majority = float(np.bincount(y).max() / len(y))
+    plain = trials.accuracy(lambda ask, _: (space.onehot(codes[ask]), y[ask]))
     largest = max(case.respondents for case in cases)
     baseline = None if tried.theta is None else trials.whole_tuple(largest, tried.theta)
-    found = Plan(target, majority, trials.plain_accuracy(), tuple(cases), baseline)
+    found = Plan(target, majority, plain, tuple(cases), baseline)
     return found if tried.startup is not None else replace(found, warnings=_of_random_start_up(found, tried.rules.k))
 
 
@@ -244,7 +245,7 @@ class _Trials:
             if limits is not None:
                 runs.append((run, limits))
             V = run.versions[-1].guidance.V
-            hit = self._accuracy((run.bits, run.y), test)
+            hit = self._accuracy(run.bits, run.y, test)
             told = guided.disclosure(codes[ask], space, V, rules.floor, rules.link, draws=500, seed=repeat).by_question
             record = record_epsilon(V, space, rules.floor, rules.link).value
             found.append((hit, told, record, float(V.shape[1])))
@@ -255,28 +256,26 @@ class _Trials:
 
     def whole_tuple(self, size: int, theta: float) -> dict[str, float]:
         """The same people asked by whole-tuple response; a classifier on what they send, for plain answers."""
-        hits = []
-        for repeat in range(self.tried.repeats):
-            ask, test, rng = self._halves(repeat)
+
+        def sent(ask: Codes, rng: np.random.Generator) -> tuple[Bits, Codes]:
             who = rng.choice(ask, size)
-            sent = guided.whole_tuple_response(self.space.onehot(self.codes[who]), rng.random(size), theta)
-            hits.append(self._accuracy((sent, self.y[who]), test))
+            bits = guided.whole_tuple_response(self.space.onehot(self.codes[who]), rng.random(size), theta)
+            return bits, self.y[who]
+
         told = guided.whole_tuple_disclosure(self.codes, self.space, theta).by_question
-        return {"respondents": size, "theta": theta, "accuracy": float(np.mean(hits)), "disclosure_by_question": told}
+        figures = {"accuracy": self.accuracy(sent), "disclosure_by_question": told}
+        return {"respondents": size, "theta": theta, **figures}
 
-    def plain_accuracy(self) -> float:
-        """Of a classifier that learns from the plain answers of those who are asked."""
-        hits = []
-        for repeat in range(self.tried.repeats):
-            ask, test, _ = self._halves(repeat)
-            hits.append(self._accuracy((self.space.onehot(self.codes[ask]), self.y[ask]), test))
-        return float(np.mean(hits))
+    def accuracy(self, sent: Callable[[Codes, np.random.Generator], tuple[Bits, Codes]]) -> float:
+        """The mean over repeats, for what those who are asked have `sent`."""
+        halves = map(self._halves, range(self.tried.repeats))
+        return float(np.mean([self._accuracy(*sent(ask, rng), test) for ask, test, rng in halves]))
 
-    def _accuracy(self, sent: tuple[Bits, Codes], test: Codes) -> float:
+    def _accuracy(self, bits: Bits, labels: Codes, test: Codes) -> float:
         """Of what `sfumato train` learns, on plain answers; where all who sent are of one class, it is the answer."""
         from sfumato.learn.classifiers.survey_bits import SurveyClassifier  # brings scikit-learn with it
 
-        (bits, labels), y = sent, self.y[test]
+        y = self.y[test]
         if len(np.unique(labels)) < 2:
             return float((y == (labels[0] if len(labels) else 0)).mean())
         model = SurveyClassifier(self.tried.classifier).fit(bits, labels)

@@ -168,7 +168,7 @@ def train_pool(request: Request, out: Path, progress: Progress = silent) -> tupl
     results["test"] = [
         {
             "kind": kind,
-            **queries.error_rate(queries.wrong(fitted)).to_dict(),
+            **queries.error_rate(queries.wrong_of(queries.answers(fitted))).to_dict(),
             "commonest": queries.commonest().to_dict()["error"],
             "words": TESTED_ON[kind],
         }
@@ -343,14 +343,10 @@ def _by_noise(
     wanted, _ = rows_of_each([one.site for one in releases], [card.rows for card in cards], largest_share)
     for pushed, card, rows in zip(releases, cards, wanted, strict=True):
         one = describe(card, column)
-        parts.setdefault(_same_noise(one), []).append((pushed, card, one, chosen_rows(card.rows, rows, rng)))
+        noise = None if one.noise is None else one.noise.to_dict()
+        law = json.dumps([noise, *(str(getattr(one, name)) for name in _ALIKE)], sort_keys=True)
+        parts.setdefault(law, []).append((pushed, card, one, chosen_rows(card.rows, rows, rng)))
     return [same for same in parts.values() if sum(len(chosen) for *_, chosen in same) >= FEWEST]
-
-
-def _same_noise(one: Described) -> str:
-    """Equal for releases whose values have the same law, and so count together."""
-    noise = None if one.noise is None else one.noise.to_dict()
-    return json.dumps([noise, *(str(getattr(one, name)) for name in _ALIKE)], sort_keys=True)
 
 
 def _values(pushed: Pushed, one: Described, chosen: Codes) -> Iterator[Any]:

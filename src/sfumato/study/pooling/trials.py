@@ -97,10 +97,6 @@ class Queries:
         """How many answers disagree with the labels."""
         return int(np.count_nonzero(answers != self.y))
 
-    def wrong(self, fitted: Any) -> int:
-        """Disagreements of a trained classifier."""
-        return self.wrong_of(self.answers(fitted))
-
 
 def joined(queries: Iterable[Queries]) -> Queries:
     """The rows of all of them."""
@@ -128,9 +124,9 @@ def answering(classifier: str, parts: Sequence[Part]) -> Callable[[Queries], Cod
     chosen = choose_classifier(classifier)
     if chosen.name == "forest":  # as the model itself is made, but smaller: it is trained many times here
         chosen = choose_classifier(chosen, {"trees": min(chosen.get_params()["trees"], SWEPT_TREES)})
-    # So few rows are learned fastest by one thread: several would spend their time waiting for each other.
-    with warnings.catch_warnings(), threadpool_limits(1):
-        warnings.simplefilter("ignore")  # a network that has not converged is still measured
+    # So few rows are learned fastest by one thread: several would spend their time waiting for each other. A network
+    # that has not converged is still measured.
+    with warnings.catch_warnings(action="ignore"), threadpool_limits(1):
         fitted = fit_on_parts(make_classifier(chosen), parts)
 
     def answers(queries: Queries) -> Codes:

@@ -21,6 +21,12 @@ from sfumato.core.records import Record
 from sfumato.ledger.public_log import entry_of
 
 
+def must(holds: object, told: str) -> None:
+    """What a file that people agree on has to hold to."""
+    if not holds:
+        raise SchemaError(told)
+
+
 def canonical_json(value: Mapping[str, Any]) -> str:
     """JSON with sorted keys and no spaces; what JSON cannot say (NaN, infinity) is refused."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)

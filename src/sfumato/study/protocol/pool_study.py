@@ -21,7 +21,7 @@ from sfumato.mechanisms.principal_laplace import NAMES
 from sfumato.noise.law import is_own, own_law
 from sfumato.noise.operators import operator_name
 from sfumato.release.asked import Presence
-from sfumato.study.protocol.agreed import canonical_json, check_line, hash_of
+from sfumato.study.protocol.agreed import canonical_json, check_line, hash_of, must
 from sfumato.table import Encoding, Schema
 from sfumato.table.statistics import Statistics
 
@@ -83,8 +83,7 @@ class Quota(Record):
 
     @classmethod
     def from_dict(cls, found: Any) -> Self:
-        if not found:
-            raise SchemaError("The study's `quota` must limit bytes, rows or releases.")
+        must(found, "The study's `quota` must limit bytes, rows or releases.")
         return super().from_dict(found)
 
     def within(self, other: Quota) -> Quota:
@@ -95,11 +94,8 @@ class Quota(Record):
     def exceeded(self, kept: Quota, *, more_bytes: int = 0, more_rows: int = 0) -> str | None:
         """Which of the three one more release would exceed, or None."""
         more = {"releases": 1, "bytes": more_bytes, "rows": more_rows}
-        for name, added in more.items():
-            most = getattr(self, name)
-            if most is not None and (getattr(kept, name) or 0) + added > most:
-                return name
-        return None
+        limits = ((name, getattr(self, name), (getattr(kept, name) or 0) + added) for name, added in more.items())
+        return next((name for name, most, wanted in limits if most is not None and wanted > most), None)
 
 
 DEFAULT_CLASSIFIERS = ("naive-bayes", "knn")
@@ -171,28 +167,25 @@ class PoolStudy:
     def from_dict(cls, found: Mapping[str, Any]) -> PoolStudy:
         """Read and check; the error says what is wrong and where."""
         for key in found:
-            if key not in _KEYS:
-                raise SchemaError(f"The study has an unknown key {key!r}. It may have: {', '.join(_KEYS)}.")
+            must(key in _KEYS, f"The study has an unknown key {key!r}. It may have: {', '.join(_KEYS)}.")
         for key in ("name", "schema", "guarantee"):
-            if key not in found:
-                raise SchemaError(f"The study lacks the key {key!r}.")
-        if "mechanism" not in found:
-            raise SchemaError(NEEDS_A_PLAN)
+            must(key in found, f"The study lacks the key {key!r}.")
+        must("mechanism" in found, NEEDS_A_PLAN)
         schema = Schema.from_dict(found["schema"])
         encoding = Encoding(schema)  # bounds, categories and classes are all there
         name, parameters = _mechanism(found["mechanism"])
         epsilon_record, presence = _guarantee(found["guarantee"], schema)
         description = found.get("description") or ""
-        if not isinstance(description, str) or len(description) > 5000:
-            raise SchemaError("The study's `description` must be text of at most 5000 characters.")
+        short = isinstance(description, str) and len(description) <= 5000
+        must(short, "The study's `description` must be text of at most 5000 characters.")
         share = found.get("largest_site_share")
         if parameters.get("plan") is not None:
             _check_plan(parameters, presence, share, encoding)
-        if share is not None and not _number(share, 0, 1):
-            raise SchemaError(
-                "The study's `largest_site_share` must be a number between 0 and 1: the largest share of the training "
-                "rows that one site may have, for example 0.3."
-            )
+        must(
+            share is None or _number(share, 0, 1),
+            "The study's `largest_site_share` must be a number between 0 and 1: the largest share of the training "
+            "rows that one site may have, for example 0.3.",
+        )
         return cls(
             name=check_line(found["name"], "name of the study"),
             schema=schema,
@@ -258,15 +251,10 @@ def pushes_counts(definition: Mapping[str, Any]) -> bool:
 
 
 def _mechanism(found: Any) -> tuple[str, dict[str, Any]]:
-    if (
-        not isinstance(found, Mapping)
-        or not set(found) <= {"name", "parameters"}
-        or not isinstance(found.get("name"), str)
-    ):
-        raise SchemaError("The study's `mechanism` must have a `name` and may have `parameters`.")
+    fits = isinstance(found, Mapping) and set(found) <= {"name", "parameters"} and isinstance(found.get("name"), str)
+    must(fits, "The study's `mechanism` must have a `name` and may have `parameters`.")
     parameters = found.get("parameters") or {}
-    if not isinstance(parameters, Mapping):
-        raise SchemaError("The parameters of the study's method must be names with values.")
+    must(isinstance(parameters, Mapping), "The parameters of the study's method must be names with values.")
     make_mechanism(found["name"], dict(parameters))
     try:
         canonical_json(parameters)
@@ -280,17 +268,16 @@ def _mechanism(found: Any) -> tuple[str, dict[str, Any]]:
 
 def _check_plan(parameters: Mapping[str, Any], presence: Presence | None, share: Any, encoding: Encoding) -> None:
     """The study holds the plan itself, so that its hash does; and counts have no rows that could be left out."""
-    plan = parameters["plan"]
-    if not isinstance(plan, Mapping):
-        raise SchemaError("The study's `plan` must be the plan itself, as `sfumato study plan` writes it.")
-    agreed_plan(plan, encoding)
-    if "delta" not in parameters and presence is None:
-        raise SchemaError(
-            "All sites of a study with a plan have the same delta. Ask for one: `guarantee: {epsilon: 1.0, delta: "
-            "1.0e-6}`."
-        )
-    if share is not None:
-        raise SchemaError("`largest_site_share` leaves rows of large sites out, and sites of this study push counts.")
+    told = "The study's `plan` must be the plan itself, as `sfumato study plan` writes it."
+    must(isinstance(parameters["plan"], Mapping), told)
+    agreed_plan(parameters["plan"], encoding)
+    must(
+        "delta" in parameters or presence is not None,
+        "All sites of a study with a plan have the same delta. Ask for one: `guarantee: {epsilon: 1.0, delta: "
+        "1.0e-6}`.",
+    )
+    told = "`largest_site_share` leaves rows of large sites out, and sites of this study push counts."
+    must(share is None, told)
 
 
 def _space(found: Any, name: str, parameters: Mapping[str, Any], encoding: Encoding) -> str:
@@ -317,16 +304,16 @@ def _classifiers(found: Any, schema: Schema) -> tuple[str, ...]:
             "private: `sfumato mine regress` takes noise out of a private column."
         )
     if schema.label is None:
-        if found:
-            raise SchemaError(
-                "The study names classifiers, and its schema has no column for them to predict. Give that column "
-                "`role: label`, or leave `classifiers` out: the study then reconstructs columns."
-            )
+        must(
+            not found,
+            "The study names classifiers, and its schema has no column for them to predict. Give that column "
+            "`role: label`, or leave `classifiers` out: the study then reconstructs columns.",
+        )
         return ()
     if found is None:
         return DEFAULT_CLASSIFIERS
-    if not isinstance(found, Sequence) or isinstance(found, str) or not found:
-        raise SchemaError("The study's `classifiers` must be a list of names, with or without parameters.")
+    listed = isinstance(found, Sequence) and not isinstance(found, str) and found
+    must(listed, "The study's `classifiers` must be a list of names, with or without parameters.")
     return tuple(dict.fromkeys(_classifier(one) for one in found))
 
 
@@ -334,12 +321,12 @@ def _classifier(found: Any) -> str:
     """In one line, by which studies without parameters keep their hash."""
     if isinstance(found, str):
         return choose_classifier(found).text
-    if not isinstance(found, Mapping) or not set(found) <= {"name", "parameters"} or "name" not in found:
-        raise SchemaError(
-            "One of the study's `classifiers` must be a name, a name and NAME=VALUE in one line, or `name` and "
-            "`parameters`."
-        )
+    must(
+        isinstance(found, Mapping) and set(found) <= {"name", "parameters"} and "name" in found,
+        "One of the study's `classifiers` must be a name, a name and NAME=VALUE in one line, or `name` and "
+        "`parameters`.",
+    )
     parameters = found.get("parameters") or {}
-    if not isinstance(parameters, Mapping) or not all(isinstance(key, str) for key in parameters):
-        raise SchemaError("The `parameters` of one of the study's classifiers must be names with values.")
+    named = isinstance(parameters, Mapping) and all(isinstance(key, str) for key in parameters)
+    must(named, "The `parameters` of one of the study's classifiers must be names with values.")
     return choose_classifier(str(found["name"]), parameters).text

@@ -339,8 +339,7 @@ def _too_weak(study: PoolStudy, asked: str, reached: float, left: str) -> Schema
 def _explained(trial: Any) -> None:
     """Run it; what is wrong with parameters or schema is the study's fault; made-up rows may be wrong."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             trial()
     except TableError:
         pass

@@ -23,7 +23,7 @@ from sfumato.core.accepted import Accepted, Between, Either, Nothing, Whole
 from sfumato.core.errors import SchemaError, TableError
 from sfumato.core.records import BRIEF, FieldError, Record
 from sfumato.core.wording import counted
-from sfumato.study.protocol.agreed import hash_of, read_key
+from sfumato.study.protocol.agreed import hash_of, must, read_key
 from sfumato.table.column import checked_edges, interval_names
 
 # What the first guidance is computed from: counts of start-up rows. Rows are counted when a file is read, and dropped.
@@ -315,12 +315,6 @@ class SurveyStudy(Record):
         told = "`origin` must be the hash that the survey had before; the server writes it there."
         must(survey.origin is None or _HASH.fullmatch(survey.origin), told)
         return survey
-
-
-def must(holds: object, told: str) -> None:
-    """What a survey file has to hold to."""
-    if not holds:
-        raise SchemaError(told)
 
 
 def _listed(found: Any, told: str, *, or_none: bool = False) -> Sequence[Any]:
