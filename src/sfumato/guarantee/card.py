@@ -7,7 +7,8 @@ import json
 import math
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from copy import deepcopy
+from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
@@ -32,13 +33,18 @@ from sfumato.table import Encoding, Schema
 
 def contradiction(data: Mapping[str, Any]) -> str | None:
     """What does not fit on a card that follows the schema, or None."""
-    stated = data["guarantee"]
-    computed = Guarantee.from_dict(stated).to_dict()
-    for name, value in computed.items():
+    stated, earlier = data["guarantee"], data["earlier_releases"]
+    for name, value in Guarantee.from_dict(stated).to_dict().items():
         # wording may change between versions; figures may not
         if name in stated and name != "words" and not _same(stated[name], value):
             return f"its guarantee contradicts itself ({name})"
-    return _wrong_total(stated, data["earlier_releases"]) or next(_contradictions(data), None)
+    # All releases together prove no more than this one alone. Without earlier ones the total is not read, and the cost
+    # of made-up rows is kept apart from it: it is of records that were perturbed.
+    total, alone = earlier["total_epsilon_record"], stated["epsilon_record"]
+    counted_in = earlier["count"] and total is not None and not stated.get("central")
+    if counted_in and (alone is None or total < alone * (1 - 1e-9)):
+        return "its total of all releases contradicts its own guarantee"
+    return next(_contradictions(data), None)
 
 
 def _contradictions(data: Mapping[str, Any]) -> Iterator[str]:
@@ -64,16 +70,6 @@ def label_state(keep: float | None, made_up: bool) -> str:
     if keep is None:
         return "none"
     return "drawn" if made_up else "exact" if keep == 1 else "randomized"
-
-
-def _wrong_total(stated: Mapping[str, Any], earlier: Mapping[str, Any]) -> str | None:
-    """All releases together prove no more than this one alone; without earlier ones the total is not read."""
-    total, proved = earlier["total_epsilon_record"], stated["epsilon_record"]
-    if stated.get("central"):
-        return None  # its own cost is kept apart from the total, which is of records that were perturbed
-    if earlier["count"] and total is not None and (proved is None or total < proved * (1 - 1e-9)):
-        return "its total of all releases contradicts its own guarantee"
-    return None
 
 
 def _is_matrix(transform: Mapping[str, Any], columns: int) -> bool:
@@ -161,18 +157,15 @@ class Card:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON; the format and version come first."""
-        data = asdict(self)
-        if self.auditable is None:
-            del data["auditable"]
-        return {"format": data.pop("format"), "version": data.pop("version"), **data}
+        return deepcopy(self._stated())
+
+    def _stated(self) -> dict[str, Any]:
+        names = dict.fromkeys(["format", "version", *(field.name for field in fields(self))])
+        return {name: getattr(self, name) for name in names if name != "auditable" or self.auditable is not None}
 
     def to_json(self) -> str:
         """To be read by people too: one line a value, and one a row of the matrix, which may have millions of them."""
-        data: dict[str, Any] = {"format": self.format, "version": self.version}
-        data |= {field.name: getattr(self, field.name) for field in fields(self) if field.name not in data}
-        if self.auditable is None:
-            del data["auditable"]
-        matrix = self.transform.get("matrix")
+        data, matrix = self._stated(), self.transform.get("matrix")
         if not matrix:
             return json.dumps(data, indent=1, allow_nan=False)
         here = secrets.token_hex(16)  # stands nowhere else, whatever columns are called

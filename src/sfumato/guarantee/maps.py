@@ -91,7 +91,17 @@ class Key:
         if not path.is_file():
             raise CardError(f"There is no key file {path}.")
         lost = f"{path} is not a key, or it is damaged or cut short. Take it from a backup."
-        key, commitment = read_kept(path, "The key", (FORMAT, VERSION), cls._read, lost)
+
+        def read(data: Mapping[str, Any]) -> tuple[Key, str]:
+            arrays = {
+                name: np.frombuffer(base64.b64decode(part["float64"], validate=True), dtype="<f8")
+                .reshape(part["shape"])
+                .astype(np.float64)
+                for name, part in data["arrays"].items()
+            }
+            return cls(data["mechanism"], data["source"], arrays, bytes.fromhex(data["salt"])), str(data["commitment"])
+
+        key, commitment = read_kept(path, "The key", (FORMAT, VERSION), read, lost)
         if not is_private(path):
             raise CardError(
                 f"The key {path} can be read by others on this machine. Find out who could have, then: chmod 600 {path}"
@@ -99,17 +109,6 @@ class Key:
         if not hmac.compare_digest(key.commitment(), commitment):
             raise CardError(f"The key {path} was changed since it was drawn. Take it from a backup.")
         return key
-
-    @classmethod
-    def _read(cls, data: Mapping[str, Any]) -> tuple[Key, str]:
-        """The key, and the commitment that was written beside it."""
-        arrays = {
-            name: np.frombuffer(base64.b64decode(part["float64"], validate=True), dtype="<f8")
-            .reshape(part["shape"])
-            .astype(np.float64)
-            for name, part in data["arrays"].items()
-        }
-        return cls(data["mechanism"], data["source"], arrays, bytes.fromhex(data["salt"])), str(data["commitment"])
 
     def check(self, mechanism: str, fingerprint: str) -> None:
         """Refuse a key that was drawn for another mechanism or another source space."""

@@ -107,7 +107,8 @@ def _link(descriptor: int, path: Path) -> None:
 # A keyed fingerprint of a whole table: how ledgers of earlier versions know rows again, all of them or none.
 
 
-PRINT_TILE = 1 << 15  # rows that are hashed at a time: a column of them stays in the cache
+_MIXERS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+TILE = 1 << 15  # rows that are mixed at a time: they stay in the cache
 
 
 class Fingerprint:
@@ -137,39 +138,31 @@ class Fingerprint:
     def sums(self, X: Floats) -> NDArray[np.uint64]:
         """What one block adds: any thread may compute it, any order of merging gives the same fingerprint."""
         total = np.zeros(2, dtype=np.uint64)
-        size = min(PRINT_TILE, len(X))
+        size = min(TILE, len(X))
         rows, cells, spare = (np.empty(size, dtype=np.uint64) for _ in range(3))
-        for start in range(0, len(X), PRINT_TILE):
-            tile = X[start : start + PRINT_TILE]
-            row = self._hashed(tile, rows[: len(tile)], cells[: len(tile)], spare[: len(tile)])
+        for start in range(0, len(X), TILE):
+            tile = X[start : start + TILE]
+            row, mixed, room = rows[: len(tile)], cells[: len(tile)], spare[: len(tile)]
+            row[:] = 0
+            for column, weight in zip(tile.T, self._weights, strict=True):
+                np.add(column, 0.0, out=mixed.view(np.float64))  # makes -0 and 0 the same row
+                _mix(mixed, room, (29, _MIXERS[0]), (32, weight))
+                row += mixed
+            _mix(row, room, (31, _MIXERS[1]), (29, np.uint64(1)))
             total += np.array([row.sum(dtype=np.uint64), (row * row).sum(dtype=np.uint64)], dtype=np.uint64)
         return total
-
-    def _hashed(
-        self, X: Floats, row: NDArray[np.uint64], mixed: NDArray[np.uint64], spare: NDArray[np.uint64]
-    ) -> NDArray[np.uint64]:
-        """The hash of every row, column after column: `mixed` and `spare` are room to work in."""
-        row[:] = 0
-        for column, weight in zip(X.T, self._weights, strict=True):
-            np.add(column, 0.0, out=mixed.view(np.float64))  # makes -0 and 0 the same row
-            _fold(mixed, 29, spare)
-            mixed *= np.uint64(0xBF58476D1CE4E5B9)
-            _fold(mixed, 32, spare)
-            mixed *= weight
-            row += mixed
-        _fold(row, 31, spare)
-        row *= np.uint64(0x94D049BB133111EB)
-        _fold(row, 29, spare)
-        return row
 
     def hexdigest(self) -> str:
         message = self._sums.tobytes() + self._rows.to_bytes(8, "little")
         return hmac.new(self._key, message, hashlib.sha256).hexdigest()
 
 
-def _fold(words: NDArray[np.uint64], bits: int, spare: NDArray[np.uint64]) -> None:
-    np.right_shift(words, np.uint64(bits), out=spare)
-    words ^= spare
+def _mix(words: NDArray[np.uint64], spare: NDArray[np.uint64], *rounds: tuple[int, np.uint64]) -> None:
+    """Fold each word by so many bits and multiply it, round after round; `spare` is room to work in."""
+    for bits, multiplier in rounds:
+        np.right_shift(words, np.uint64(bits), out=spare)
+        words ^= spare
+        words *= multiplier
 
 
 # Keyed 64-bit fingerprints of rows over any of their columns, and of people by their names.
@@ -184,8 +177,6 @@ Prints = NDArray[np.uint64]
 """Fingerprints, one a row."""
 TAG_BYTES = 8
 NONCE_BYTES = 16
-_MIXERS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
-TILE = 1 << 15  # rows that are mixed at a time: they stay in the cache
 
 
 class PersonHash:
@@ -227,10 +218,7 @@ class PersonHash:
             mixed, spare = room[: len(total)], other[: len(total)]
             for column, (mask, weight) in zip(words, secrets, strict=True):
                 np.bitwise_xor(column[start : start + TILE], mask, out=mixed)
-                for bits, multiplier in ((31, _MIXERS[0]), (31, _MIXERS[1]), (29, weight)):
-                    np.right_shift(mixed, np.uint64(bits), out=spare)
-                    mixed ^= spare
-                    mixed *= multiplier
+                _mix(mixed, spare, (31, _MIXERS[0]), (31, _MIXERS[1]), (29, weight))
                 total += mixed
         return sums
 

@@ -14,7 +14,6 @@ import re
 import stat
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -54,12 +53,8 @@ sunset tailor temple thistle ticket tiger timber tomato trumpet tulip tunnel tur
 vanilla velvet village violet viper volcano wagon walnut walrus water willow window winter wolf yogurt zebra zenith
 zipper
 """
-
-
-@cache
-def words() -> tuple[str, ...]:
-    """256 of them, one for each byte; the first four letters of any tell it from the others."""
-    return tuple(_WORDS.split())
+WORDS = tuple(_WORDS.split())
+"""256 of them, one for each byte; the first four letters of any tell it from the others."""
 
 
 def in_words(found: bytes) -> str:
@@ -68,7 +63,7 @@ def in_words(found: bytes) -> str:
     >>> in_words(bytes([0, 1, 255]))
     'abbot-acorn-zipper'
     """
-    return "-".join(words()[one] for one in found)
+    return "-".join(WORDS[one] for one in found)
 
 
 def from_words(text: str) -> str:
@@ -78,7 +73,7 @@ def from_words(text: str) -> str:
     True
     """
     found = re.findall("[a-z]+", text.lower())
-    if len(found) != BYTES or not set(found) <= set(words()):
+    if len(found) != BYTES or not set(found) <= set(WORDS):
         raise UsageError(NOT_WORDS)
     return "-".join(found)
 
