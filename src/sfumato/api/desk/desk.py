@@ -317,9 +317,10 @@ def _tidy() -> tuple[Work | None, str]:
             if folder.is_symlink() or not ours or being_made:
                 continue
             with sole_writer(folder / "open"):
-                works = [work for one in folder.glob("work-*") if (work := Work.kept(one)) is not None]
+                noted = [*filter(None, map(Work.kept, folder.glob("work-*")))]
+            works = [work for work in noted if work.table.exists() and not work.is_dropped]
             if not works:
-                lost = next(filter(None, map(Work.lost_name, folder.glob("work-*"))), lost)
+                lost = next((work.name for work in noted if work.is_dropped), lost)
                 shutil.rmtree(folder, ignore_errors=True)
                 continue
             if kept is not None:

@@ -230,9 +230,8 @@ def _go_on(desk: Desk, sent: Mapping[str, str]) -> str:
     if "go-on" in sent:
         private = Path(tempfile.mkdtemp(prefix="work-", dir=desk.folder))
         shutil.copytree(found.private, private, dirs_exist_ok=True)
-        if (work := Work.kept(private)) is not None:
-            work.site = desk.site
-        desk.work = work
+        if (work := Work.kept(private)) is not None and work.table.exists():
+            desk.work, work.site = work, desk.site
     shutil.rmtree(found.private.parent, ignore_errors=True)
     return "columns" if "go-on" in sent else desk.first_screen
 

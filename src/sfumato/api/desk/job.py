@@ -31,7 +31,6 @@ from sfumato.release.asked import Terms
 
 if TYPE_CHECKING:
     from sfumato.study.client import Coordinator
-    from sfumato.table import Schema
 
 
 @dataclass(frozen=True)
@@ -300,28 +299,23 @@ def _read(asked: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
     else:
         schema = Schema.infer(table, label=asked["label"], person=asked["person"], refuse=False)
         ReadOff(None).remember(schema.columns, shown=True)
-        if file.exists():
-            schema = _as_declared(schema, Schema.load(file))
+        if file.exists():  # what the owner had said stays, of columns that are of the same kind and role
+            before = Schema.load(file)
+            said = {one.name: one for one in before.columns if one.source == "public" or one.role == "identifier"}
+            columns = []
+            for one in schema.columns:
+                known = said.get(one.name, one)
+                if {known.role, one.role} <= {"private", "label"}:
+                    known = replace(known, role=one.role)
+                same = (known.kind, known.role) in ((one.kind, one.role), (one.kind, "identifier"))
+                columns.append(known if same else one)
+            schema = Schema(tuple(columns))
     schema.save(file)
     file.chmod(0o600)
     dates = [one.name for one in schema.columns if one.kind == "date"]
     first = next(iter(table.blocks(ROWS_SHOWN)))
     dotted = any("." in str(cell) for name in dates for cell in first[name].to_pylist())
     return {"rows": sum(block.num_rows for block in table.blocks(1 << 16)), "dotted": dotted}
-
-
-def _as_declared(schema: Schema, before: Schema) -> Schema:
-    """What the owner had said of the columns stays, of those that are of the same kind and role."""
-    from sfumato.table import Schema
-
-    said = {one.name: one for one in before.columns if one.source == "public" or one.role == "identifier"}
-    columns = []
-    for one in schema.columns:
-        known = said.get(one.name, one)
-        if known.role != one.role and {known.role, one.role} <= {"private", "label"}:
-            known = replace(known, role=one.role)
-        columns.append(known if (known.kind, known.role) in ((one.kind, one.role), (one.kind, "identifier")) else one)
-    return Schema(tuple(columns))
 
 
 def _release(asked: Mapping[str, Any], progress: Progress) -> dict[str, Any]:

@@ -192,13 +192,13 @@ def trials(work: Work, language: str) -> dict[str, Any]:
         return {}
     settings = {name_of(one): one for one in work.tried}
     tried = {name: one for name, one in sorted(settings.items(), key=_best_first) if not one["refused"]}
-    known = {f"{chances:g}": one for chances, one in work.experience()}
+    known = work.experience()
     first = [name for name in work.pinned if name in tried]
     return {
         "expected": _expected(work.advice(), language),
         "useless": _is_useless(work.advice()),
         "unproved": _unproved(work, language),
-        "letters": _letters(work),
+        "letters": work.letters,
         "present": _present(work, tried),
         "experience": {name: (one, said_of(one.bound)) for name, one in known.items()},
         "settings": {name: tried[name] for name in (*first, *(one for one in tried if one not in first))},
@@ -206,11 +206,6 @@ def trials(work: Work, language: str) -> dict[str, Any]:
         "picture": _picture(work, tried, known, language),
         **_both("compare", _named(work), {"out": "compare", "schema": str(work.schema_file)}, work),
     }
-
-
-def _letters(work: Work) -> dict[str, str]:
-    """The mark of each setting that is pinned, by its name."""
-    return {name: chr(ord("A") + place) for place, name in enumerate(work.pinned)}
 
 
 def _present(work: Work, tried: Mapping[str, Mapping[str, Any]]) -> str:
@@ -225,18 +220,17 @@ def _picture(
     work: Work, tried: Mapping[str, Mapping[str, Any]], known: Mapping[str, Advice], language: str
 ) -> Markup | str:
     """Settings by use and extra; what was not tried against a whole risk stands outside the axes, never at 0."""
-    letters, present = _letters(work), _present(work, tried)
-    placed = {
-        name: one for name, one in tried.items() if not one["untried"] and None not in (one["extra"], one["accuracy"])
-    }
+    present = _present(work, tried)
     measured = [
-        Spot(one["accuracy"], one["extra"], letters.get(name, ""), name == present) for name, one in placed.items()
+        Spot(one["accuracy"], one["extra"], work.letters.get(name, ""), name == present)
+        for name, one in tried.items()
+        if not one["untried"] and None not in (one["extra"], one["accuracy"])
     ]
     public = [
-        Spot(one.forecast.accuracy, said_of(one.bound)["points"], letters.get(name, ""), name == present)
+        Spot(one.forecast.accuracy, said_of(one.bound)["points"], work.letters.get(name, ""), name == present)
         for name, one in known.items()
     ]
-    return scatter(public, measured, _references(work, known, language), language) if public or placed else ""
+    return scatter(public, measured, _references(work, known, language), language) if public or measured else ""
 
 
 def _best_first(setting: tuple[str, Mapping[str, Any]]) -> tuple[bool, float]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import html
+import io
 import os
+import shutil
 import signal
 import tempfile
 import threading
@@ -13,7 +15,7 @@ import webbrowser
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from urllib.parse import parse_qs, urlsplit
 
 from sfumato.api.desk.desk import Desk
@@ -65,7 +67,7 @@ def open_desk(
     with (
         Desk.begun(table, server.door, FORMS, site) as desk,
         _ended_by_signals(server),
-        _shown(server.door.address, browser),
+        _shown(server.door.address) if browser else contextlib.nullcontext(),
     ):
         server.desk = desk
         say(server.door.address)
@@ -183,22 +185,23 @@ class _Handler(BaseHTTPRequestHandler):
         return {name: values[-1] for name, values in found.items()}
 
     def _send(self, answer: Answer) -> None:
-        with contextlib.suppress(OSError):  # the browser went away
+        with contextlib.suppress(OSError), _readable(answer.body) as body:  # the browser went away
             self.send_response(answer.status)
-            for name, value in {**HEADERS, "Content-Type": "text/html; charset=utf-8", **answer.headers}.items():
+            size = {"Content-Length": str(body.seek(0, os.SEEK_END))}
+            for name, value in {
+                **HEADERS,
+                "Content-Type": "text/html; charset=utf-8",
+                **answer.headers,
+                **size,
+            }.items():
                 self.send_header(name, value)
-            with contextlib.ExitStack() as open_files:
-                body = answer.body
-                if isinstance(body, Path):
-                    file = open_files.enter_context(body.open("rb"))
-                    self.send_header("Content-Length", str(body.stat().st_size))
-                    self.end_headers()
-                    while piece := file.read(1 << 20):
-                        self.wfile.write(piece)
-                else:
-                    self.send_header("Content-Length", str(len(body)))
-                    self.end_headers()
-                    self.wfile.write(body)
+            self.end_headers()
+            body.seek(0)
+            shutil.copyfileobj(body, self.wfile, 1 << 20)
+
+
+def _readable(body: bytes | Path) -> IO[bytes]:
+    return body.open("rb") if isinstance(body, Path) else io.BytesIO(body)
 
 
 def _below(path: str, door: Door) -> str:
@@ -215,24 +218,19 @@ def _ended_by_signals(server: _Server) -> Iterator[None]:
         threading.Thread(target=server.shutdown, daemon=True).start()
 
     names = ("SIGINT", "SIGTERM", "SIGBREAK")  # the last on Windows, where a console window is closed
-    kinds = [getattr(signal, name) for name in names if hasattr(signal, name)]
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = [signal.signal(kind, end) for kind in kinds]
+    heard = threading.current_thread() is threading.main_thread()  # other threads may not say what becomes of signals
+    kinds = [getattr(signal, name) for name in names if heard and hasattr(signal, name)]
+    before = {kind: signal.signal(kind, end) for kind in kinds}
     try:
         yield
     finally:
-        for kind, handler in zip(kinds, before, strict=True):
+        for kind, handler in before.items():
             signal.signal(kind, handler)
 
 
 @contextlib.contextmanager
-def _shown(address: str, browser: bool) -> Iterator[None]:
+def _shown(address: str) -> Iterator[None]:
     """Open the browser on a private file that leads on: lists of processes show what a browser is started with."""
-    if not browser:
-        yield
-        return
     folder = os.environ.get("XDG_RUNTIME_DIR") or None
     with tempfile.TemporaryDirectory(prefix="sfumato-open-", dir=folder) as private:  # 0700
         shown = Path(private) / "open.html"

@@ -143,29 +143,15 @@ class Work:
 
     @classmethod
     def kept(cls, private: Path) -> Work | None:
-        """The work whose note lies in a folder, if its table is still where the owner named it."""
+        """The work whose note lies in a folder, be its table still there or not."""
         try:
             told = json.loads((private / NOTE).read_text(encoding="utf-8"))
             table, out = Path(told.pop("table")), told.pop("out")
             written = Dialect(**{**(found := told.pop("written")), "missing": tuple(found["missing"])})
-            work = cls(
-                table=table,
-                private=private,
-                written=written,
-                **{**told, **{name: tuple(told[name]) for name in ("pinned", "decided")}},
-            )
+            told |= {name: tuple(told[name]) for name in ("pinned", "decided")}
+            return cls(table=table, private=private, written=written, out=None if out is None else Path(out), **told)
         except (OSError, ValueError, TypeError, KeyError):
             return None
-        work.out = None if out is None else Path(out)
-        return work if table.exists() and not work.is_dropped else None
-
-    @classmethod
-    def lost_name(cls, private: Path) -> str:
-        """The owner's name for the dropped table of such a folder, which is gone with the desk that had it."""
-        with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
-            told = json.loads((private / NOTE).read_text(encoding="utf-8"))
-            return str(told["name"]) if private.parent in Path(told["table"]).parents else ""
-        return ""
 
     @property
     def stamp_now(self) -> str:
@@ -318,10 +304,10 @@ class Work:
         label = None if schema.label is None else schema.label.name
         return Known(label, None, self.rows, tuple(read_off(schema)), self.rows_per_person)
 
-    def experience(self) -> list[tuple[float, Advice]]:
+    def experience(self) -> dict[str, Advice]:
         """The same for several chances in 10, the present ones among them, where there is a column to predict."""
         known, chances = self._known, sorted({*TRIED, self.chances})
-        return [] if known.label is None else [(one, advise(self._wish(one), known)) for one in chances]
+        return {} if known.label is None else {f"{one:g}": advise(self._wish(one), known) for one in chances}
 
     # 3: try
 
@@ -334,6 +320,11 @@ class Work:
     def tried(self) -> Sequence[Mapping[str, Any]]:
         """The settings of which at least one trial is finished; they come while others are still tried."""
         return _tried(self.trials, tuple(sorted(file.name for file in (self.trials / "cells").glob("*.json"))))
+
+    @property
+    def letters(self) -> dict[str, str]:
+        """The mark of each setting that is pinned, by its name."""
+        return {name: chr(ord("A") + place) for place, name in enumerate(self.pinned)}
 
     # 5: look
 
