@@ -19,17 +19,7 @@ import pyarrow as pa
 from scipy import stats
 
 from sfumato.advising.asked import KEY_HOLDERS, CompareAsked
-from sfumato.advising.trial import (
-    TEST_SHARE,
-    Ground,
-    Outcome,
-    Trial,
-    averaged,
-    in_parts,
-    sampled,
-    trial,
-    trial_schema,
-)
+from sfumato.advising.trial import TEST_SHARE, Ground, Outcome, Trial, averaged, in_parts, sampled, trial, trial_schema
 from sfumato.advising.wish import Candidate, Wish, candidates, in_words, why_not
 from sfumato.auditing.asked import CanaryAsked, chosen_attacks
 from sfumato.auditing.canary import plant
@@ -102,7 +92,11 @@ def compare(table: Any, out: Path | str, options: CompareAsked) -> Comparison:
     Comparison
         `comparison.table` has one row for each figure.
     """
-    _check(options)
+    if not options.strengths or not all(0.0 <= one <= 1.0 for one in options.strengths):
+        raise UsageError("Strengths must lie between 0 (protects most) and 1 (tells most).")
+    chosen_attacks(options.named[0])
+    if unknown := sorted(set(options.learners or ()) - set(CLASSIFIERS)):
+        raise UsageError(f"There is no classifier {unknown[0][:60]!r}. Choose from: {', '.join(CLASSIFIERS)}.")
     folder, opened = Path(out), open_table(table)
     schema = schema_for(opened, options.schema, options.label)
     if schema.label is None:
@@ -139,15 +133,6 @@ def compare(table: Any, out: Path | str, options: CompareAsked) -> Comparison:
     write_table(tidy(results), folder / "compare.parquet", private=True)
     write_whole(folder / "compare.html", render_comparison(data), private=True)
     return Comparison(data, folder, kind_of(table))
-
-
-def _check(options: CompareAsked) -> None:
-    """Refuse what cannot be meant, before anything is read."""
-    if not options.strengths or not all(0.0 <= one <= 1.0 for one in options.strengths):
-        raise UsageError("Strengths must lie between 0 (protects most) and 1 (tells most).")
-    chosen_attacks(options.named[0])
-    if unknown := sorted(set(options.learners or ()) - set(CLASSIFIERS)):
-        raise UsageError(f"There is no classifier {unknown[0][:60]!r}. Choose from: {', '.join(CLASSIFIERS)}.")
 
 
 def _compared(options: CompareAsked, schema: Schema) -> tuple[list[Candidate], dict[str, str]]:
@@ -331,22 +316,18 @@ def told_apart(first: Matrix, second: Matrix) -> float:
     half = len(first) // 2
     spread = np.concatenate([first[:half], second[:half]]).std(axis=0) + 1e-9
     direction = (second[:half].mean(axis=0) - first[:half].mean(axis=0)) / spread**2
-    scores = [one @ direction for one in (first, second)]
-    best = 0.0
-    chosen: tuple[float, bool] | None = None
-    tried = np.quantile(np.concatenate([scores[0][:half], scores[1][:half]]), np.linspace(0.005, 0.995, 100))
-    for upper in (True, False):  # either record may be the one that stands out
-        for threshold in tried:
-            bound = _bound(scores[0][:half], scores[1][:half], threshold, upper)
-            if bound > best:
-                best, chosen = bound, (float(threshold), upper)
-    return 0.0 if chosen is None else max(0.0, _bound(scores[0][half:], scores[1][half:], *chosen))
+    one, other = second @ direction, first @ direction
+    tried = np.quantile(np.concatenate([other[:half], one[:half]]), np.linspace(0.005, 0.995, 100))
+    # Either record may be the one that stands out: above a threshold, or, with turned signs, below it.
+    ways = [(one, other, threshold) for threshold in tried] + [(-other, -one, -threshold) for threshold in tried]
+    bounds = [_bound(right[:half], wrong[:half], threshold) for right, wrong, threshold in ways]
+    right, wrong, threshold = ways[int(np.argmax(bounds))]
+    return max(0.0, _bound(right[half:], wrong[half:], threshold)) if max(bounds) > 0.0 else 0.0
 
 
-def _bound(first: Floats, second: Floats, threshold: float, upper: bool) -> float:
+def _bound(right: Floats, wrong: Floats, threshold: float) -> float:
     """log of how often at least the test names the right record, over how often at most the other one."""
-    right, other = (second > threshold, first > threshold) if upper else (first < threshold, second < threshold)
-    found, alarms, trials = int(right.sum()), int(other.sum()), len(first)
+    found, alarms, trials = int((right > threshold).sum()), int((wrong > threshold).sum()), len(right)
     low = float(stats.beta.ppf(ERROR, found, trials - found + 1)) if found else 0.0
     high = float(stats.beta.ppf(1.0 - ERROR, alarms + 1, trials - alarms)) if alarms < trials else 1.0
     return math.log(low / high) if low > 0.0 else -math.inf
@@ -364,20 +345,16 @@ LONG = pa.schema(
 def tidy(cells: Sequence[Mapping[str, Any]]) -> pa.Table:
     """One row, one figure. kind: extra (of an attacker, points of 100; gain as 0.2 had it), accuracy (of a learner),
     majority, ceiling, epsilon (for anybody's values), presence."""
-    rows: list[dict[str, Any]] = []
+    rows: list[tuple[Any, ...]] = []
     for cell in (one for one in cells if one["refused"] is None):
-        of = {name: cell[name] for name in ("mechanism", "openness", "split")}
-        of["parameters"], seen = in_words(cell["parameters"]), _outcome(cell)
-        extras = {name: (one.extra, one.low, one.high) for name, one in seen.extras.items()}
-        for kind, attackers in (("extra", extras), ("gain", seen.gains)):
-            for name, (value, low, high) in attackers.items():
-                rows.append({**of, "kind": kind, "name": name, "value": value, "low": low, "high": high})
-        rows += [{**of, "kind": "accuracy", "name": name, "value": value} for name, value in seen.reached.items()]
+        of, seen = (cell["mechanism"], in_words(cell["parameters"]), cell["openness"], cell["split"]), _outcome(cell)
+        rows += [(*of, "extra", name, one.extra, one.low, one.high) for name, one in seen.extras.items()]
+        rows += [(*of, "gain", name, *ends) for name, ends in seen.gains.items()]
+        rows += [(*of, "accuracy", name, value, None, None) for name, value in seen.reached.items()]
         single = {name: getattr(seen, name) for name in ("majority", "ceiling", "epsilon", "presence")}
         single |= {"conditional_epsilon": seen.conditional, "audited_epsilon": cell.get("audited_epsilon")}
-        told = ((name, value) for name, value in single.items() if value is not None)
-        rows += [{**of, "kind": name, "name": name, "value": value} for name, value in told]
-    return pa.Table.from_pylist([{**dict.fromkeys(LONG.names), **row} for row in rows], schema=LONG)
+        rows += [(*of, name, name, value, None, None) for name, value in single.items() if value is not None]
+    return pa.Table.from_pylist([dict(zip(LONG.names, row, strict=True)) for row in rows], schema=LONG)
 
 
 def settings(cells: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

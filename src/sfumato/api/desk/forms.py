@@ -12,10 +12,9 @@ from typing import Any
 from sfumato.api.demo import example_table
 from sfumato.api.desk import screens
 from sfumato.api.desk.desk import SCREENS, Desk, Take
-from sfumato.api.desk.heard import sentence_of
+from sfumato.api.desk.heard import dialect_of, sentence_of
 from sfumato.api.desk.job import Site
 from sfumato.api.desk.pages import Answer, page
-from sfumato.api.desk.typed import dialect_of
 from sfumato.api.desk.words import LANGUAGES
 from sfumato.api.desk.work import MOST_PINNED, PUSH, Work, name_of
 from sfumato.api.sanitize import certificate

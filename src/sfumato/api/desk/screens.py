@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from sfumato.advising.recommend import MOST, exposure
-from sfumato.api.desk.heard import SOURCES, source_of
-from sfumato.api.desk.pages import FILES, Spot, scatter
-from sfumato.api.desk.typed import (
+from sfumato.api.desk.heard import (
     NUMBERS,
+    SOURCES,
     as_command,
     as_python,
     declared_as_commands,
     declared_in_python,
     in_words,
     shown,
+    source_of,
 )
+from sfumato.api.desk.pages import FILES, Spot, scatter
 from sfumato.api.desk.words import figure, say
 from sfumato.api.desk.work import CHANCES, PUSH, SAME, STEPS, Work, lifted_to, name_of, said_of, strengths
 from sfumato.auditing.extra import three_risks

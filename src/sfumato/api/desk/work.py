@@ -15,9 +15,8 @@ from typing import Any
 
 from sfumato.advising.advice import Advice, Bound, Known, advise
 from sfumato.advising.wish import Wish
-from sfumato.api.desk.heard import sentence_of
+from sfumato.api.desk.heard import COMMA, ISO, NUMBERS, bound_of, changed, iso, reason_of, sentence_of
 from sfumato.api.desk.job import Site
-from sfumato.api.desk.typed import COMMA, ISO, NUMBERS, bound_of, changed, iso, reason_of
 from sfumato.core.errors import SfumatoError, UsageError
 from sfumato.core.files import write_whole
 from sfumato.core.wording import Said
