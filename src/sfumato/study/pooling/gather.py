@@ -154,17 +154,11 @@ def capped_rows(rows: Mapping[str, int], share: float | None) -> dict[str, int]:
     there = sorted((count for count in rows.values() if count), reverse=True)
     if share is None or len(there) < 2:
         return dict(rows)
-    share = max(share, 1.0 / len(there))
-    most = float(there[-1])
-    for cut in range(len(there)):
-        left = 1.0 - share * cut
-        if left <= 0:
-            break
-        most = share * sum(there[cut:]) / left
-        if there[cut] <= most * (1 + 1e-9):
-            break
-    most = max(1.0, most * (1 + 1e-9))
-    return {site: min(count, int(most)) for site, count in rows.items()}
+    share, cut = max(share, 1.0 / len(there)), 0
+    # It ends before nothing is left: where share (t + 1) >= 1, m is no less than the largest of the others.
+    while there[cut] > (most := share * sum(there[cut:]) / (1.0 - share * cut) * (1 + 1e-9)):
+        cut += 1
+    return {site: min(count, int(max(1.0, most))) for site, count in rows.items()}
 
 
 def spread(rows: Sequence[int], total: int) -> list[int]:

@@ -72,6 +72,10 @@ def _checked(found: Mapping[str, Any], sizes: Sequence[int], classes: int) -> Su
     return counts
 
 
+def _start_up_told(start_up: str) -> Any:
+    return start_up if start_up == RANDOM else json.loads(start_up)
+
+
 def fewest_rows(start_up: str) -> int | None:
     """The number of start-up rows of the smallest class; None where they are random."""
     return None if start_up == RANDOM else min(SurveyCounts.from_json(start_up).rows.values())
@@ -227,7 +231,7 @@ class SurveyStudy(Record):
     order: Order = "magnitude"
     balance: Annotated[bool, BRIEF] = True
     k: Annotated[int | None, Either((Whole(1, MOST_BITS), Nothing())), BRIEF] = None
-    start_up: Annotated[str, Made(lambda told: told if told == RANDOM else json.loads(told))] = RANDOM
+    start_up: Annotated[str, Made(_start_up_told)] = RANDOM
     closes: str | None = None
     witnesses: tuple[str, ...] = ()
     invitations: bool = False
