@@ -10,7 +10,7 @@ from sfumato.core.errors import UsageError
 from sfumato.release.sanitize import Options, sanitize
 from sfumato.study.pooling.gather import Pushed, Request, capped_rows, spread
 from sfumato.study.pooling.train_pool import train_pool
-from sfumato.study.pooling.trust import TOLERANCE, _agreement
+from sfumato.study.pooling.trials import TOLERANCE, _agreement
 from sfumato.table import Column, Schema
 
 WIDTH = 4

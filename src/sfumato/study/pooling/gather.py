@@ -27,7 +27,6 @@ from sfumato.release.asked import RedrawAsked
 from sfumato.release.check_rows import noisy_counts, read_cells
 from sfumato.release.release import Release, card_inside, draw_from, matrix_of
 from sfumato.release.write_release import InMemory, today
-from sfumato.study.pooling.trials import Queries
 from sfumato.table import Table, open_table
 
 # Releases as sites pushed them: one Parquet file each, its card inside, read block by block.
@@ -237,7 +236,7 @@ class Pool:
 
     cards: list[Card]
     sites: dict[str, list[Part]]
-    tests: dict[str, Queries]
+    tests: dict[str, list[Part]]
     notes: list[str]
 
     @property
@@ -341,7 +340,7 @@ def _add_public(pool: Pool, path: Path, rows: int, rng: np.random.Generator, *, 
     if affine is not None:
         Z = Z @ affine[0].T + affine[1]
     y = np.concatenate([encoding.encode_label(block) for block in picked])
-    pool.tests[PUBLIC] = Queries([Part(Z, y)], pool.classes)
+    pool.tests[PUBLIC] = [Part(Z, y)]
 
 
 def _add_embedded(
@@ -358,7 +357,7 @@ def _add_embedded(
         parts.append(read_part(one, card, max(1, int(share * card.rows)), rng))
         read()
     if parts := [part for part in parts if len(part.y)]:
-        pool.tests[EMBEDDED] = Queries(parts, pool.classes)
+        pool.tests[EMBEDDED] = parts
 
 
 # Noisy counts of several sites, added: rows are drawn from the sum, and models are trained on those.

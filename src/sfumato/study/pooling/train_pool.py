@@ -49,7 +49,7 @@ from sfumato.study.pooling.gather import (
     rows_of_each,
     thinned,
 )
-from sfumato.study.pooling.trust import Trust, influence_of_sites, left_out_in_turn
+from sfumato.study.pooling.trials import Trust
 from sfumato.table import open_table
 
 # What a shuffled pool tells about one record to a reader who sees nothing else: no site, no order, no ids.
@@ -172,7 +172,7 @@ def train_pool(request: Request, out: Path, progress: Progress = silent) -> tupl
             "commonest": queries.commonest().to_dict()["error"],
             "words": TESTED_ON[kind],
         }
-        for kind, queries in pool.tests.items()
+        for kind, queries in ((kind, trials.Queries(parts, pool.classes)) for kind, parts in pool.tests.items())
         if kind == PUBLIC or trials.answers_released(request.classifier, pool.parts)
     ]
     if (shuffled := None if request.agreeing else shuffled_pool(pool)) is not None:  # who agrees is told by site
@@ -187,11 +187,11 @@ def _measured(request: Request, pool: Pool, trust: Trust, rng: np.random.Generat
     sites = thinned(pool.sites, request.limits.measured_rows, rng)
     parts = [part for mine in sites.values() for part in mine]
     kind, left, held = _to_compare_sites(pool, sites, rng)
-    queries = pool.tests[kind] if kind in pool.tests else trials.joined(held.values())
+    queries = trials.Queries(pool.tests[kind], pool.classes) if kind in pool.tests else trials.joined(held.values())
     plan = trials.plan_of(left, rng)
     released = trials.answers_released(request.classifier, pool.parts)
     comparing = released or kind == PUBLIC
-    one_less = len(left_out_in_turn(left))
+    one_less = len(trials.left_out_in_turn(left))
     count.known(trials.FOLDS * released + (plan.trainings(len(left)) + (one_less + 1) * (one_less > 0)) * comparing + 1)
     folded = compared = None
     without: list[dict[str, Any]] = []
@@ -202,7 +202,7 @@ def _measured(request: Request, pool: Pool, trust: Trust, rng: np.random.Generat
     if comparing and one_less:
         count.begin("Error without each site")
         own = sites if released else {}
-        without = influence_of_sites(request.classifier, left, queries, held, own, rng, count)
+        without = trials.influence_of_sites(request.classifier, left, queries, held, own, rng, count)
     if comparing:
         count.begin("Error by number of sites")
         points, alone = trials.by_number_of_sites(request.classifier, left, queries, plan, rng, count)
