@@ -59,26 +59,21 @@ class ThreatModel(Record):
             "May know anything else about other people, and any belief about the person beforehand.",
             "Does not hold the key, the private match file or the state of the random generator.",
         )
-        open_ends = [] if made_up else [PRESENCE]
-        if label == "exact":
-            open_ends.append("The column to predict is released exactly as it was: it is assumed to be public.")
-        if target is not None:
-            open_ends.append(
-                f"The number to predict, {target!r}, is released exactly as it was: nothing is claimed of it. Whoever "
-                "knows a person's value finds the rows that have it, and what it tells of other columns is not hidden."
-            )
-        if learned_bounds:
-            open_ends.append(
-                "This card shows the ranges and categories that were read off the table: the smallest and "
-                "largest value of each such column, and every category, even one that only a single person has."
-            )
-        open_ends.append(
-            "The names of the columns are released, and a noisy number of rows."
-            if made_up
-            else f"The number of rows ({rows}) and the names of the columns are released."
-        )
-        open_ends.append("What is true of most people like this person can be learned: that is the purpose.")
-        return cls(adversary, (*open_ends, *mechanism))
+        counted_rows = f"The number of rows ({rows}) and the names of the columns are released."
+        exact_target = target is not None
+        open_ends = {
+            PRESENCE: not made_up,
+            "The column to predict is released exactly as it was: it is assumed to be public.": label == "exact",
+            f"The number to predict, {target!r}, is released exactly as it was: nothing is claimed of it. Whoever "
+            "knows a person's value finds the rows that have it, and what it tells of other columns is not "
+            "hidden.": exact_target,
+            "This card shows the ranges and categories that were read off the table: the smallest and largest value "
+            "of each such column, and every category, even one that only a single person has.": learned_bounds,
+            "The names of the columns are released, and a noisy number of rows.": made_up,
+            counted_rows: not made_up,
+            "What is true of most people like this person can be learned: that is the purpose.": True,
+        }
+        return cls(adversary, (*(told for told, holds in open_ends.items() if holds), *mechanism))
 
 
 LOCAL_DP, CENTRAL_DP = "local-dp", "central-dp"

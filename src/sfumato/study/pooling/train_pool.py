@@ -161,8 +161,9 @@ def train_pool(request: Request, out: Path, progress: Progress = silent) -> tupl
     count = _Count(progress)
     count.begin("Reading the releases")
     pool = gather(request, rng, count, plain=answers_plain_rows(made))
-    trust = Trust.of(request, pool, rng, count)
-    results = _measured(request, pool, trust, rng, count)
+    run = trials.Trainings(request.classifier, rng, count)
+    trust = Trust.of(request, pool, run)
+    results = _measured(request, pool, trust, run, count)
     count.begin("Training on the whole pool")
     fitted = fit_on_parts(made, pool.parts)
     results["test"] = [
@@ -183,7 +184,8 @@ def train_pool(request: Request, out: Path, progress: Progress = silent) -> tupl
     return model, results
 
 
-def _measured(request: Request, pool: Pool, trust: Trust, rng: np.random.Generator, count: _Count) -> dict[str, Any]:
+def _measured(request: Request, pool: Pool, trust: Trust, run: trials.Trainings, count: _Count) -> dict[str, Any]:
+    rng = run.rng
     sites = thinned(pool.sites, request.limits.measured_rows, rng)
     parts = [part for mine in sites.values() for part in mine]
     kind, left, held = _to_compare_sites(pool, sites, rng)
@@ -197,15 +199,14 @@ def _measured(request: Request, pool: Pool, trust: Trust, rng: np.random.Generat
     without: list[dict[str, Any]] = []
     if released:
         count.begin("Cross-validation")
-        rate, commonest = trials.cross_validation(request.classifier, parts, pool.classes, rng, count)
+        rate, commonest = trials.cross_validation(run, parts, pool.classes)
         folded = {**rate.to_dict(), "commonest": commonest.to_dict()["error"], "folds": trials.FOLDS, "words": FOLDED}
     if comparing and one_less:
         count.begin("Error without each site")
-        own = sites if released else {}
-        without = trials.influence_of_sites(request.classifier, left, queries, held, own, rng, count)
+        without = trials.influence_of_sites(run, left, queries, held, sites if released else {})
     if comparing:
         count.begin("Error by number of sites")
-        points, alone = trials.by_number_of_sites(request.classifier, left, queries, plan, rng, count)
+        points, alone = trials.by_number_of_sites(run, left, queries, plan)
         compared = {
             "tested_on": kind,
             "words": TESTED_ON[kind],

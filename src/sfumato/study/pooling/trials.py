@@ -60,8 +60,6 @@ class ErrorRate:
 
 FOLDS = 5
 SWEPT_TREES = 50
-Step = Callable[[], None]
-"""Called after every training."""
 
 
 @dataclass(frozen=True)
@@ -114,29 +112,38 @@ def answers_released(name: str, parts: Sequence[Part]) -> bool:
     return not answers_plain_rows(made) or (hasattr(made, "predict_released") and not corrected_outside)
 
 
-def wrong_answers(classifier: str, parts: Sequence[Part], queries: Queries) -> int:
-    """Disagreements after training on `parts`."""
-    return queries.wrong_of(answering(classifier, parts)(queries))
+@dataclass(frozen=True)
+class Trainings:
+    """Many trainings of one classifier; `step` is called after each, and where one was left out."""
 
+    classifier: str
+    rng: np.random.Generator
+    step: Callable[[], None]
 
-def answering(classifier: str, parts: Sequence[Part]) -> Callable[[Queries], Codes]:
-    """What a classifier trained on `parts` answers. Where these know one class only, that one is always answered."""
-    labels = np.unique(np.concatenate([part.y for part in parts]))
-    if len(labels) == 1:
-        return lambda queries: np.full(queries.rows, labels[0])
-    chosen = choose_classifier(classifier)
-    if chosen.name == "forest":  # as the model itself is made, but smaller: it is trained many times here
-        chosen = choose_classifier(chosen, {"trees": min(chosen.get_params()["trees"], SWEPT_TREES)})
-    # So few rows are learned fastest by one thread: several would spend their time waiting for each other. A network
-    # that has not converged is still measured.
-    with warnings.catch_warnings(action="ignore"), threadpool_limits(1):
-        fitted = fit_on_parts(make_classifier(chosen), parts)
+    def wrong_answers(self, parts: Sequence[Part], queries: Queries) -> int:
+        """Disagreements after training on `parts`."""
+        return queries.wrong_of(self.answering(parts)(queries))
 
-    def answers(queries: Queries) -> Codes:
-        with threadpool_limits(1):
-            return queries.answers(fitted)
+    def answering(self, parts: Sequence[Part]) -> Callable[[Queries], Codes]:
+        """What is answered after training on `parts`. Where these know one class only, that one is always answered."""
+        labels = np.unique(np.concatenate([part.y for part in parts]))
+        if len(labels) == 1:
+            self.step()
+            return lambda queries: np.full(queries.rows, labels[0])
+        chosen = choose_classifier(self.classifier)
+        if chosen.name == "forest":  # as the model itself is made, but smaller: it is trained many times here
+            chosen = choose_classifier(chosen, {"trees": min(chosen.get_params()["trees"], SWEPT_TREES)})
+        # So few rows are learned fastest by one thread: several would spend their time waiting for each other. A
+        # network that has not converged is still measured.
+        with warnings.catch_warnings(action="ignore"), threadpool_limits(1):
+            fitted = fit_on_parts(make_classifier(chosen), parts)
+        self.step()
 
-    return answers
+        def answers(queries: Queries) -> Codes:
+            with threadpool_limits(1):
+                return queries.answers(fitted)
+
+        return answers
 
 
 def dealt(part: Part, folds: int, rng: np.random.Generator) -> Codes:
@@ -161,18 +168,16 @@ def split(parts: Sequence[Part], folds: Sequence[Codes], out: int, classes: int)
     return picked(lambda fold: fold != out), Queries(picked(lambda fold: fold == out), classes)
 
 
-def cross_validation(
-    classifier: str, parts: Sequence[Part], classes: int, rng: np.random.Generator, step: Step
-) -> tuple[ErrorRate, ErrorRate]:
+def cross_validation(run: Trainings, parts: Sequence[Part], classes: int) -> tuple[ErrorRate, ErrorRate]:
     """Error of the rows of each fold after training on the others; and of always answering the commonest class."""
-    rows = Queries(parts, classes)
-    dealings = [dealt(part, FOLDS, rng) for part in parts]
-    wrong = 0
+    rows, wrong = Queries(parts, classes), 0
+    dealings = [dealt(part, FOLDS, run.rng) for part in parts]
     for fold in range(FOLDS):
         left, held = split(parts, dealings, fold, classes)
         if held.rows:
-            wrong += wrong_answers(classifier, left, held)
-        step()
+            wrong += run.wrong_answers(left, held)
+        else:
+            run.step()
     return rows.error_rate(wrong), rows.commonest()
 
 
@@ -219,30 +224,20 @@ def plan_of(sites: Mapping[str, Sequence[Part]], rng: np.random.Generator) -> Pl
 
 
 def by_number_of_sites(
-    classifier: str,
-    sites: Mapping[str, Sequence[Part]],
-    queries: Queries,
-    plan: Plan,
-    rng: np.random.Generator,
-    step: Step,
+    run: Trainings, sites: Mapping[str, Sequence[Part]], queries: Queries, plan: Plan
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Error against the number of sites that take part, over a few random orders of them; and of each site alone.
 
     The queries are the same every time, so that orders differ by the sites only; the interval is that of one
     measurement with the mean error, and so does not shrink with the number of orders.
     """
-    names, alone = list(sites), {}
-    for name in plan.alone:
-        alone[name] = wrong_answers(classifier, sites[name], queries)
-        step()
+    names = list(sites)
+    alone = {name: run.wrong_answers(sites[name], queries) for name in plan.alone}
     points = [_point(1, list(alone.values()), queries)]
     for count in plan.counts:
-        found = []
-        for taken in plan.choices(len(names), count, rng):
-            parts = [part for place in taken for part in sites[names[place]]]
-            found.append(wrong_answers(classifier, parts, queries))
-            step()
-        points.append(_point(count, found, queries))
+        choices = plan.choices(len(names), count, run.rng)
+        pooled = ([part for place in taken for part in sites[names[place]]] for taken in choices)
+        points.append(_point(count, [run.wrong_answers(parts, queries) for parts in pooled], queries))
     lonely = [
         {"site": name, "trained_rows": rows_of(sites[name]), **queries.error_rate(wrong).to_dict()}
         for name, wrong in alone.items()
@@ -308,19 +303,13 @@ class Agreement:
         return (len(self.disagreement) - 1) // 2
 
 
-def agreement_of(
-    classifier: str, sites: Mapping[str, Sequence[Part]], classes: int, rng: np.random.Generator, step: Step
-) -> Agreement:
+def agreement_of(run: Trainings, sites: Mapping[str, Sequence[Part]], classes: int) -> Agreement:
     """Train on every site alone and let all answer to the same rows."""
-    names = list(sites)
-    judge = classifier if answers_released(classifier, [p for parts in sites.values() for p in parts]) else STANDS_IN
-    each = max(10, JUDGED_ROWS // len(names))
-    rows = Queries([part for site in sites for part in thinned({site: sites[site]}, each, rng)[site]], classes)
-    answers = []
-    for name in names:
-        answers.append(answering(judge, sites[name])(rows))
-        step()
-    return _agreement(names, np.array(answers), classes)
+    if not answers_released(run.classifier, [part for parts in sites.values() for part in parts]):
+        run = replace(run, classifier=STANDS_IN)
+    each = max(10, JUDGED_ROWS // len(sites))
+    rows = Queries([part for site in sites for part in thinned({site: sites[site]}, each, run.rng)[site]], classes)
+    return _agreement(list(sites), np.array([run.answering(parts)(rows) for parts in sites.values()]), classes)
 
 
 def _agreement(names: Sequence[str], answers: Codes, classes: int) -> Agreement:
@@ -355,13 +344,11 @@ def left_out_in_turn(sites: Mapping[str, Sequence[Part]]) -> list[str]:
 
 
 def influence_of_sites(
-    classifier: str,
+    run: Trainings,
     sites: Mapping[str, Sequence[Part]],
     queries: Queries,
     held: Mapping[str, Queries],
     own: Mapping[str, Sequence[Part]],
-    rng: np.random.Generator,
-    step: Step,
 ) -> list[dict[str, Any]]:
     """Train without each site in turn. How often the others' model is wrong on a site's own rows (`own`, where the
     classifier can answer to them) says how far it is from them.
@@ -370,13 +357,11 @@ def influence_of_sites(
     those of the others.
     """
     names = left_out_in_turn(sites)
-    sites = thinned(sites, LEFT_OUT_ROWS // (len(names) + 1), rng)
-    together = answering(classifier, [part for parts in sites.values() for part in parts])
-    step()
+    sites = thinned(sites, LEFT_OUT_ROWS // (len(names) + 1), run.rng)
+    together = run.answering([part for parts in sites.values() for part in parts])
     found = []
     for name in names:
-        others = answering(classifier, [part for site, parts in sites.items() if site != name for part in parts])
-        step()
+        others = run.answering([part for site, parts in sites.items() if site != name for part in parts])
         rows = joined(those for site, those in held.items() if site != name) if held.keys() - {name} else queries
         rate, full = (rows.error_rate(rows.wrong_of(answer(rows))).to_dict() for answer in (others, together))
         known = full["error"] is not None and rate["error"] is not None
@@ -412,20 +397,20 @@ class Trust:
     notes: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, request: Request, pool: Pool, rng: np.random.Generator, step: Step) -> Trust:
+    def of(cls, request: Request, pool: Pool, run: Trainings) -> Trust:
         """Judge the sites, and leave out those that do not agree where that was asked for."""
         pushed: dict[str, int] = {}
         for release, card in zip(request.releases, pool.cards, strict=True):
             pushed[release.site] = pushed.get(release.site, 0) + card.rows
         found = cls(request.largest_share, request.agreeing, pushed)
         if len(pool.sites) >= FEWEST_SITES:
-            sample = thinned(pool.sites, request.limits.measured_rows, rng)
-            found.agreement = agreement_of(request.classifier, sample, pool.classes, rng, step)
+            sample = thinned(pool.sites, request.limits.measured_rows, run.rng)
+            found.agreement = agreement_of(run, sample, pool.classes)
         elif request.agreeing:
             raise UsageError(TOO_FEW)
         if request.agreeing and found.agreement is not None:
             pool.sites = {site: parts for site, parts in pool.sites.items() if site in found.agreement.kept}
-            pool.cap(request.largest_share, rng)
+            pool.cap(request.largest_share, run.rng)
             there, withstood = len(found.agreement.disagreement), found.agreement.withstands
             found.notes.append(
                 f"Trained on the {len(pool.sites)} of {there} sites that agree with most others. Up to {withstood} of "
