@@ -423,12 +423,8 @@ class Advice:
     def to_dict(self) -> dict[str, Any]:
         """Plain figures, for JSON on the owner's terminal."""
         return {
-            "met": self.met,
-            "mechanism": self.mechanism,
-            "parameters": self.parameters,
-            "wish": self.wish.to_dict(),
-            "bound": self.bound.to_dict(),
-            "forecast": self.forecast.to_dict(),
+            **{name: getattr(self, name) for name in ("met", "mechanism", "parameters")},
+            **{name: getattr(self, name).to_dict() for name in ("wish", "bound", "forecast")},
             "rows": self.known.rows,
             "looked_at": "nothing",
             "read_off": list(self.known.read_off),

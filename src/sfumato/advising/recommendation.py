@@ -16,7 +16,6 @@ import pyarrow as pa
 from sfumato.advising.asked import RecommendAsked
 from sfumato.advising.trial import (
     AUTO,
-    Ground,
     Grounds,
     Outcome,
     Setting,
@@ -186,25 +185,15 @@ class Recommendation:
         """Plain figures, for JSON."""
         found = self.forecast
         return {
-            "met": self.met,
-            "verdict": self.verdict,
-            "mechanism": self.mechanism,
-            "parameters": self.parameters,
+            **{name: getattr(self, name) for name in ("met", "verdict", "mechanism", "parameters")},
             "wish": self.wish.to_dict(),
-            "guarantee": {
-                "kind": found.kind,
-                "epsilon": found.epsilon,
-                "presence": found.presence,
-                "delta": found.delta,
-                "conditional_epsilon": found.conditional,
-            },
+            "guarantee": {name: getattr(found, name) for name in ("kind", "epsilon", "presence", "delta")}
+            | {"conditional_epsilon": found.conditional},
             "forecast": {
                 **{name: getattr(found, name) for name in (*MEASURED, "majority", "ceiling", "learner")},
                 "interval": list(self.interval),
                 "tested_rows": found.tested,
-                "extra": [
-                    {"attack": name, **asdict(points), "extra": points.extra} for name, points in by_extra(found)
-                ],
+                "extra": [{"attack": name, **asdict(one), "extra": one.extra} for name, one in by_extra(found)],
                 "gains": [
                     {"attack": name, "gain": gain, "interval": ends}
                     for name, (gain, *ends) in sorted(found.gains.items(), key=lambda one: -one[1][0])
@@ -390,15 +379,13 @@ def _tried(candidate: Candidate, wish: Wish, grounds: Grounds) -> Setting | str:
 
 
 def _measured(
-    candidate: Candidate,
-    grounds: Grounds,
-    parameters: dict[str, Any],
-    among: Sequence[Ground] | None = None,
-    how: Trial | None = None,
-    first: int = 0,
+    candidate: Candidate, grounds: Grounds, parameters: dict[str, Any], *, confirming: bool = False
 ) -> Outcome:
-    """The mean over grounds (by default those to choose on); what is proved only where no private row was looked at."""
-    among = grounds.choosing if among is None else among
+    """The mean over grounds to choose on, or to confirm on; it is proved only where no private row was looked at."""
+    among, how, first = grounds.choosing, None, 0
+    if confirming:
+        how = Trial(learners=(AUTO,), attacked=ATTACKED, besides=grounds.besides)
+        among, first = grounds.confirming, 100
     found = averaged([trial(one, candidate.mechanism, parameters, seed, how) for seed, one in enumerate(among, first)])
     if grounds.model is not None or found.kind == EMPIRICAL:
         return found
@@ -410,11 +397,11 @@ def _confirmed(
 ) -> tuple[Setting, Outcome, str]:
     """The first setting that keeps the wish on rows which no search has seen; else the nearest that they do not refute;
     else the one that comes nearest there."""
-    found, how = [], Trial(learners=(AUTO,), attacked=ATTACKED, besides=grounds.besides)
+    found = []
     keeping = [one for one in best if keeps(one.outcome, wish)] or list(best[:1])
     for number, setting in enumerate(keeping[:TRIED_AGAIN]):
         progress("Confirming", number, min(TRIED_AGAIN, len(keeping)))
-        outcome = _measured(setting.candidate, grounds, setting.parameters, grounds.confirming, how, 100)
+        outcome = _measured(setting.candidate, grounds, setting.parameters, confirming=True)
         if keeps(outcome, wish):
             return setting, outcome, CONFIRMED
         better = wish.better(outcome.risk_at_most, outcome.loss_at_most)

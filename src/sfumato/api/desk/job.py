@@ -17,7 +17,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -67,9 +67,7 @@ class Site:
 
     def as_asked(self, folder: Path) -> dict[str, Any]:
         """As a job is asked to push."""
-        where = {"file": str(self.file), "study": self.study, "to": self.to, "insecure_http": self.insecure_http}
-        token_file = None if self.token_file is None else str(self.token_file)
-        return {"site": {**where, "token_file": token_file}, "folder": str(folder)}
+        return {"site": asdict(self), "folder": folder}
 
 
 def push(asked: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
@@ -136,7 +134,9 @@ class Job:
             stderr=subprocess.DEVNULL,
             **_APART,
         )
-        self._reader = threading.Thread(target=self._read, args=(json.dumps({"job": name, **asked}),), daemon=True)
+        self._reader = threading.Thread(
+            target=self._read, args=(json.dumps({"job": name, **asked}, default=str),), daemon=True
+        )
         self._reader.start()
 
     @property

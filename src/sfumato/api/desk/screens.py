@@ -290,12 +290,10 @@ def release(work: Work, language: str) -> dict[str, Any]:
         "folder": str(proposed_folder(work)),
         "understood": understood(work),
         "planned": [f"release.{work.format_of(None)}", "card.json", "certificate.html", *model, SIGNED, SIGNATURE],
-        "has_model": work.method.made_up,
         "leaves": [name for name in files if name not in PRIVATE_FILES],
         "stays": [name for name in files if name in PRIVATE_FILES],
         "files": _handed_out(work),
         "format": work.format_of(None),
-        "gaps": work.method.leaves_cells_out,
         **_spelled(work),
     }
 
@@ -374,7 +372,6 @@ def look(work: Work, language: str) -> dict[str, Any]:
         "bottom": bottom,
         "public_use": "" if found is None or use_known else _public_use(work, language),
         "outside_missing": outside_missing,
-        "sides": work.sides,
         "gaps": work.released is not None and MECHANISMS[work.released["mechanism"]].leaves_cells_out,
         **_audit_spelled(work),
         "files": _handed_out(work),

@@ -268,8 +268,8 @@ def gather(request: Request, rng: np.random.Generator, read: Callable[[], None],
     `plain`: the classifier answers for plain rows as they are, wherever a release keeps the source's columns. No site
     is more than `largest_share` of what is kept.
     """
-    releases, test_releases, tested_rows = request.releases, request.test_releases, request.limits.tested_rows
-    cards = checked_cards([*releases, *test_releases])
+    releases = request.releases
+    cards = checked_cards([*releases, *request.test_releases])
     mine, theirs = cards[: len(releases)], cards[len(releases) :]
     by_site: dict[str, list[Card]] = {}
     for pushed, card in zip(releases, mine, strict=True):
@@ -297,10 +297,10 @@ def gather(request: Request, rng: np.random.Generator, read: Callable[[], None],
     if most < there:
         pool.notes.append(f"The pool holds {there:,} rows; the model was trained on a random sample of {pool.rows:,}.")
     if request.test_table is not None:
-        _add_public(pool, request.test_table, tested_rows, rng, plain=plain)
+        _add_public(pool, request.test_table, request.limits.tested_rows, rng, plain=plain)
         read()
-    if theirs:
-        _add_embedded(pool, test_releases, theirs, tested_rows, rng, read)
+    if parts := _embedded(request, theirs, rng, read):
+        pool.tests[EMBEDDED] = parts
     return pool
 
 
@@ -343,21 +343,15 @@ def _add_public(pool: Pool, path: Path, rows: int, rng: np.random.Generator, *, 
     pool.tests[PUBLIC] = [Part(Z, y)]
 
 
-def _add_embedded(
-    pool: Pool,
-    pushed: Sequence[Pushed],
-    cards: Sequence[Card],
-    rows: int,
-    rng: np.random.Generator,
-    read: Callable[[], None],
-) -> None:
-    share = min(1.0, rows / max(sum(card.rows for card in cards), 1))
+def _embedded(
+    request: Request, cards: Sequence[Card], rng: np.random.Generator, read: Callable[[], None]
+) -> list[Part]:
+    share = min(1.0, request.limits.tested_rows / max(sum(card.rows for card in cards), 1))
     parts = []
-    for one, card in zip(pushed, cards, strict=True):
+    for one, card in zip(request.test_releases, cards, strict=True):
         parts.append(read_part(one, card, max(1, int(share * card.rows)), rng))
         read()
-    if parts := [part for part in parts if len(part.y)]:
-        pool.tests[EMBEDDED] = parts
+    return [part for part in parts if len(part.y)]
 
 
 # Noisy counts of several sites, added: rows are drawn from the sum, and models are trained on those.

@@ -47,33 +47,14 @@ _INVISIBLE = set("\u115f\u1160\u3164\uffa0")  # letters by their kind, and nothi
 _SHARED = {"Combining", "Modifier"}
 _SCRIPTS = {"Katakana-hiragana": "Katakana", "Arabic-indic": "Arabic", "Extended": "Arabic", "Ideographic": "Cjk"}
 _WRITTEN_TOGETHER = ({"Cjk", "Hiragana", "Katakana"}, {"Cjk", "Hangul"}, {"Cjk", "Bopomofo"})
-_DOUBLES = {
-    "a": "\u0430\u03b1\u0251",
-    "b": "\u0432\u03b2\u044c",
-    "c": "\u0441\u03f2",
-    "d": "\u0501",
-    "e": "\u0435\u03b5\u0454",
-    "g": "\u0261",
-    "h": "\u043d\u04bb\u03b7\u0570",
-    "j": "\u0458",
-    "k": "\u043a\u03ba",
-    "l": "1i\u0456\u04cf\u03b9\u0131\u0269",
-    "m": "\u043c\u03bc",
-    "n": "\u0578\u03bd",
-    "o": "0\u043e\u03bf\u03c3\u0585\u0665",
-    "p": "\u0440\u03c1",
-    "q": "\u051b",
-    "s": "\u0455",
-    "t": "\u0442\u03c4",
-    "u": "\u057d",
-    "v": "\u0475",
-    "w": "\u0461\u051d\u03c9",
-    "x": "\u0445\u03c7",
-    "y": "\u0443\u04af\u03b3",
-    "z": "\u03b6",
-}
-"""Small letters, which capitals become first, and what looks like them or like their capitals."""
-_LOOKS = {double: letter for letter, doubles in _DOUBLES.items() for double in doubles}
+_DOUBLES = (
+    "a\u0430\u03b1\u0251 b\u0432\u03b2\u044c c\u0441\u03f2 d\u0501 e\u0435\u03b5\u0454 g\u0261 "
+    "h\u043d\u04bb\u03b7\u0570 j\u0458 k\u043a\u03ba l1i\u0456\u04cf\u03b9\u0131\u0269 m\u043c\u03bc "
+    "n\u0578\u03bd o0\u043e\u03bf\u03c3\u0585\u0665 p\u0440\u03c1 q\u051b s\u0455 t\u0442\u03c4 u\u057d v\u0475 "
+    "w\u0461\u051d\u03c9 x\u0445\u03c7 y\u0443\u04af\u03b3 z\u03b6"
+)
+"""Small letters, which capitals become first, each with what looks like it or like its capital."""
+_LOOKS = {double: one[0] for one in _DOUBLES.split() for double in one[1:]}
 
 
 def check_name(name: object, what: str) -> str:
