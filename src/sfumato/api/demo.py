@@ -103,20 +103,16 @@ def demonstrate(asked: DemoAsked, progress: Progress = silent) -> Demonstration:
                 write_table(before, folder / "patients.csv")
                 write_table(others, folder / "others.csv")
             agreed.save(folder / "schema.yaml")
+            release, ledger, cap = folder / "release", folder / "ledger.json", asked.max_rows_per_person
+            unproved = bool(read)
             options = Options(
-                schema=agreed,
-                epsilon=EPSILON,
-                measured_only=bool(read),
-                max_rows_per_person=asked.max_rows_per_person,
-                ledger=folder / "ledger.json",
+                schema=agreed, epsilon=EPSILON, measured_only=unproved, max_rows_per_person=cap, ledger=ledger
             )
-            done = sanitize(before, folder / "release", options, progress)
-            Ledger(folder / "ledger.json").discard()
-            found = audit(
-                folder / "release", original=before, holdout=others, out=folder / "release", progress=progress
-            )
-            after = open_table(folder / "release" / "release.parquet").read()
-            write_report(found.data, folder / "release" / "report.html")
+            done = sanitize(before, release, options, progress)
+            Ledger(ledger).discard()
+            found = audit(release, original=before, holdout=others, out=release, progress=progress)
+            after = open_table(release / "release.parquet").read()
+            write_report(found.data, release / "report.html")
     predicted = None if agreed.label is None else agreed.label.name
     advice = advise(Wish(epsilon=EPSILON), Known(predicted, counted=before.num_rows))
     return Demonstration(asked.out, agreed, read, done.card, found, advice, before, after, others.num_rows)
@@ -125,16 +121,14 @@ def demonstrate(asked: DemoAsked, progress: Progress = silent) -> Demonstration:
 def declared(names: Sequence[str]) -> Schema:
     """The ranges that an owner would declare, each with its reason."""
     known: dict[str, Any] = {"source": "public", "reason": REASON}
-    columns = []
-    for name in names:
+
+    def column(name: str) -> Column:
         if name == LABEL:
-            columns.append(Column(name, "categorical", role="label", categories=("benign", "malignant"), **known))
-            continue
-        stem = name.removeprefix("mean_").removeprefix("worst_").removesuffix("_error")
-        low, high, error = RANGES[stem]
-        top = error if name.endswith("_error") else high
-        columns.append(Column(name, "numeric", low=float(low), high=float(top), **known))
-    return Schema(tuple(columns))
+            return Column(name, "categorical", role="label", categories=("benign", "malignant"), **known)
+        low, high, error = RANGES[name.removeprefix("mean_").removeprefix("worst_").removesuffix("_error")]
+        return Column(name, "numeric", low=float(low), high=float(error if name.endswith("_error") else high), **known)
+
+    return Schema(tuple(map(column, names)))
 
 
 def example_table() -> pa.Table:

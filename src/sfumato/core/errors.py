@@ -16,14 +16,15 @@ class SfumatoError(Exception):
 
     exit_code = 1
 
+    def __init_subclass__(cls, code: int | None = None) -> None:
+        cls.exit_code = code or cls.exit_code
+
     def __init__(self, sentence: str = "", /, **values: Any) -> None:
         super().__init__(said(sentence, **values) if values else sentence)
 
 
-class UsageError(SfumatoError):
+class UsageError(SfumatoError, code=2):
     """A wrong option, method, parameter or attacker."""
-
-    exit_code = 2
 
 
 def wrong_parameter(parameter: str, owner: str, must: str, got: object) -> UsageError:
@@ -31,58 +32,40 @@ def wrong_parameter(parameter: str, owner: str, must: str, got: object) -> Usage
     return UsageError(f"The {parameter!r} parameter of {owner} must be {must}. Got {got!r} instead.")
 
 
-class TableError(SfumatoError):
+class TableError(SfumatoError, code=3):
     """A table that cannot be read, or whose content cannot be used."""
 
-    exit_code = 3
 
-
-class SchemaError(SfumatoError):
+class SchemaError(SfumatoError, code=4):
     """A schema that does not fit its table or lacks something."""
 
-    exit_code = 4
 
-
-class OutputError(SfumatoError):
+class OutputError(SfumatoError, code=5):
     """A place that cannot be written: it exists, is full, or is not ours."""
 
-    exit_code = 5
 
-
-class CardError(SfumatoError):
+class CardError(SfumatoError, code=6):
     """A card, key or model that is damaged, does not fit together with the others, or is not allowed here."""
 
-    exit_code = 6
 
-
-class NothingNewError(SfumatoError):
+class NothingNewError(SfumatoError, code=7):
     """No row is new, so nothing was released (`sanitize --only-new`), or an answer was sent before (`respond`)."""
 
-    exit_code = 7
 
-
-class CoordinatorError(SfumatoError):
+class CoordinatorError(SfumatoError, code=8):
     """The coordinator's server cannot be reached, refused what was sent, or asks for more than was agreed."""
 
-    exit_code = 8
 
-
-class UnmetWishError(SfumatoError):
+class UnmetWishError(SfumatoError, code=9):
     """No setting keeps what was wished for (`recommend`); the nearest ones are told."""
 
-    exit_code = 9
 
-
-class BudgetError(SfumatoError):
+class BudgetError(SfumatoError, code=10):
     """The release would exceed the budget of its ledger, so nothing was released."""
 
-    exit_code = 10
 
-
-class InterruptedRunError(SfumatoError):
+class InterruptedRunError(SfumatoError, code=130):
     """Ctrl-C or a polite kill stopped a run that keeps its work (`sanitize --resume`)."""
-
-    exit_code = 130
 
 
 class PrivacyLeakWarning(UserWarning):

@@ -51,7 +51,10 @@ def push(
     with at.connected(console) as connected:
         plan = plan_push(connected, folder, study, purpose=purpose, study_hash=study_hash)
         if dry_run:
-            _show_dry(console, plan)
+            console.say(f"{plan.in_words()}\n")
+            console.say(f"The study would {'not accept it:' if plan.objections else 'accept it. Nothing was sent.'}")
+            console.say_each(f"  - {line}" for line in plan.objections)
+            console.result({**plan.to_dict(), "receipt": None})
             return
         if not plan.objections and not plan.agreed and not yes:
             console.confirm(
@@ -63,15 +66,6 @@ def push(
         with console.listening() as progress:
             done = carry_out(plan, connected, progress=progress)
     _show_pushed(console, plan, study, done)
-
-
-def _show_dry(console: Console, plan: Plan) -> None:
-    """What would leave, and whether the study would accept it."""
-    console.say(f"{plan.in_words()}\n")
-    console.say(f"The study would {'not accept it:' if plan.objections else 'accept it. Nothing was sent.'}")
-    for line in plan.objections:
-        console.say(f"  - {line}")
-    console.result({**plan.to_dict(), "receipt": None})
 
 
 def _show_pushed(console: Console, plan: Plan, study: str, done: Pushed) -> None:

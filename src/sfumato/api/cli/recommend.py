@@ -150,12 +150,10 @@ def compare(
         found = run(tables.open(table, query), out, **keywords(options), progress=progress)
     for line in _lines(found.data):
         console.tell(line)
-    for name, why in found.data["no_learner"].items():
-        console.tell(f"  no learner for {name}: {why}")
-    for name, why in found.data["not_compared"].items():
-        console.tell(f"  not compared {name}: {why}")
-    above = [one["mechanism"] for one in found.data["settings"] if one.get("above_claim")]
-    if above:
+    for kind, words in (("no_learner", "no learner for"), ("not_compared", "not compared")):
+        for name, why in found.data[kind].items():
+            console.tell(f"  {words} {name}: {why}")
+    if above := [one["mechanism"] for one in found.data["settings"] if one.get("above_claim")]:
         console.tell(f"AUDITED ABOVE CLAIMED: {', '.join(above)}. Do not release with it, and report it (SECURITY.md).")
     console.say(f"All settings and every attacker (private): {out / 'compare.html'}")
     console.result(found.data)

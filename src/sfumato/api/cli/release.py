@@ -163,14 +163,15 @@ def _tell(release: Release, options: SanitizeAsked, out: Path | None, console: C
             "The seed was erased here. Seed and release together are the table: only the auditor may have both."
         )
     console.say_each(_found(release, done, options))
-    about: dict[str, Any] = {"folder": None, "dry_run": options.dry_run, "files": [], "private_files": []}
-    if out is not None:
-        files = sorted(file.name for file in out.iterdir())
-        private = [name for name in files if name in ("key.json", "trace.parquet")]
-        about |= {"folder": str(out), "files": files, "private_files": private}
-        if files and not options.experiment:
-            console.say(_who_may_see(files, private))
-    about |= {
+    files = [] if out is None else sorted(file.name for file in out.iterdir())
+    private = [name for name in files if name in ("key.json", "trace.parquet")]
+    if files and not options.experiment:
+        console.say(_who_may_see(files, private))
+    about = {
+        "folder": out and str(out),
+        "dry_run": options.dry_run,
+        "files": files,
+        "private_files": private,
         "rows": done.card.rows,
         "released_before": done.known,
         "new_ledger": done.new_ledger,

@@ -252,9 +252,8 @@ def give_test_table(
     with at.connected(console) as connected, console.listening() as progress:
         kept = connected.put_test(study, table, progress=progress)
     rows = kept.get("rows") if isinstance(kept, dict) else None
-    console.say(
-        f"Models of {study} are tested on {table} from now on" + (f" ({counted(rows, 'row')})." if rows else ".")
-    )
+    many = f" ({counted(rows, 'row')})" if rows else ""
+    console.say(f"Models of {study} are tested on {table} from now on{many}.")
     console.result({"study": study, "rows": rows})
 
 

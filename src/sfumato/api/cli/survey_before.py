@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from sfumato.api.cli.blocks import keywords
 from sfumato.api.cli.console import Console, Force, argument
@@ -15,18 +15,6 @@ from sfumato.core.asked import REQUIRED, asked, optional
 from sfumato.core.errors import SchemaError, UsageError
 from sfumato.core.files import check_free, write_whole
 from sfumato.study.asked import EdgesAsked, SurveyPlanAsked
-
-if TYPE_CHECKING:  # --help needs none of it
-    from sfumato.study.survey_plan import Kind
-
-
-def _waiting(kind: Kind) -> str:
-    """One line of a plan: who they are, how many sent, how long they waited."""
-    limit = "any level" if kind.level is None else f"level {kind.level}"
-    words = f"{kind.name} ({limit}): {kind.sent:.0%} sent"
-    if kind.waited is not None:
-        words += f", after {kind.waited:,.0f} others arrived (95%: {kind.waited_95:,.0f})"
-    return f"{words}; {kind.never:.0%} never" if kind.never else words
 
 
 @app.command()
@@ -61,7 +49,12 @@ def plan(
             f"  {case.disclosure_by_question:21.1%}  {case.epsilon:7.1f}  {case.level:5.1f}"
         )
         for kind in case.kinds:
-            console.say(f"         {_waiting(kind)}")
+            limit = "any level" if kind.level is None else f"level {kind.level}"
+            waited = ""
+            if kind.waited is not None:
+                waited = f", after {kind.waited:,.0f} others arrived (95%: {kind.waited_95:,.0f})"
+            never = f"; {kind.never:.0%} never" if kind.never else ""
+            console.say(f"         {kind.name} ({limit}): {kind.sent:.0%} sent{waited}{never}")
     console.say("Disclosed by question: bits that an answer tells, over the sum of the single questions' entropies.")
     for tried in dict.fromkeys(case.floor for case in found.cases):
         needed = found.needed(tried)
