@@ -190,7 +190,12 @@ class AuditAsked:
             raise UsageError("--with-original is the table of the release given by --with. Give both, or neither.")
         if self.master is not None and not ENGINES[self.engine].spread:
             raise UsageError("--master says where Spark runs. Add --engine spark.")
-        self._check_numbers()
+        if self.clusters < 0 or self.clusters == 1:
+            raise UsageError(f"--clusters must be at least 2, or 0 for none. Got {self.clusters} instead.")
+        if not 0 < self.tolerance < 1:
+            raise UsageError(f"--tolerance must be a share of the range between 0 and 1. Got {self.tolerance} instead.")
+        if not self.device_memory > 0:
+            raise UsageError(f"--device-memory must be above 0 (GB). Got {self.device_memory} instead.")
         self._check_published()
         self._check_crowds(marked=carded or self.schema is not None)
         self.settings  # noqa: B018 (a wrong one is found before anything is read)
@@ -213,14 +218,6 @@ class AuditAsked:
             raise UsageError("Only a release with a card can be attacked together with another. Leave --with out.")
         if ENGINES[self.engine].spread:
             raise UsageError("--engine spark audits a release with its card. Leave it out.")
-
-    def _check_numbers(self) -> None:
-        if self.clusters < 0 or self.clusters == 1:
-            raise UsageError(f"--clusters must be at least 2, or 0 for none. Got {self.clusters} instead.")
-        if not 0 < self.tolerance < 1:
-            raise UsageError(f"--tolerance must be a share of the range between 0 and 1. Got {self.tolerance} instead.")
-        if not self.device_memory > 0:
-            raise UsageError(f"--device-memory must be above 0 (GB). Got {self.device_memory} instead.")
 
     def _check_published(self) -> None:
         without = [one for one in chosen_attacks(None) if one.name in (self.attacks or ()) and not one.published]

@@ -122,6 +122,7 @@ def asked_fields(options: Any) -> Iterator[tuple[Field[Any], Asked]]:
     return ((one, said_of(one)) for one in fields(options) if "asked" in one.metadata)
 
 
+@functools.cache
 def said_of(one: Field[Any]) -> Asked:
     """What a field says, with what its name, its annotation and the way of reading say without words."""
     says: Asked = one.metadata["asked"]

@@ -224,11 +224,12 @@ IRREGULAR = {
 
 BETTER, NO_BETTER, WORSE = "better", "no better", "worse"
 
-_WORDS = {
+COMMONEST_WORDS = {
     BETTER: "",
     NO_BETTER: "No better than always answering the commonest class, as far as these rows can tell.",
     WORSE: "Worse than always answering the commonest class: do not use this model.",
 }
+"""One sentence where a model is no better than guessing; nothing where it is."""
 
 
 class Said(str):
@@ -337,11 +338,6 @@ def than_commonest(low: float, high: float) -> str:
     if math.isnan(low) or math.isnan(high):
         return NO_BETTER
     return BETTER if high < 0.0 else WORSE if low > 0.0 else NO_BETTER
-
-
-def commonest_words(than: str) -> str:
-    """One sentence where a model is no better than guessing; nothing where it is."""
-    return _WORDS[than]
 
 
 WORSE_THAN_GUESSING = "learns nothing: right less often than without the release"

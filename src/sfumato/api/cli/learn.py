@@ -15,7 +15,7 @@ from sfumato.api.cli.tables import Folders, Tables
 from sfumato.core.asked import REQUIRED, asked, optional
 from sfumato.core.errors import UsageError
 from sfumato.core.files import check_free
-from sfumato.core.wording import commonest_words, counted, right_of_100
+from sfumato.core.wording import COMMONEST_WORDS, counted, right_of_100
 from sfumato.learn.asked import (
     ClusterAsked,
     PredictAsked,
@@ -229,7 +229,7 @@ def predict(
         on = f"the {counted(predicted.told, 'row')} that tell the answer"
         met = f" {right_of_100(predicted.accuracy, 'this model', on, predicted.commonest)}."
     console.say(f"Classified {counted(predicted.rows, 'row')}: {out}.{met}")
-    if predicted.than_commonest is not None and (words := commonest_words(predicted.than_commonest)):
+    if words := COMMONEST_WORDS.get(predicted.than_commonest or ""):
         console.say(words)
     console.result(
         {
@@ -269,7 +269,7 @@ def evaluate(
         f"Error {found.error:.3f} (95% interval {low:.3f} to {high:.3f}) on {counted(found.rows, 'row')}; "
         f"always the commonest class: {found.commonest:.3f}."
     )
-    if words := commonest_words(found.than_commonest):
+    if words := COMMONEST_WORDS[found.than_commonest]:
         console.say(words)
     names = [str(name) for name in found.classes]
     width = max(len(name) for name in names)

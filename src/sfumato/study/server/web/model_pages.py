@@ -9,7 +9,7 @@ from typing import Any
 
 from fastapi.responses import HTMLResponse
 
-from sfumato.core.wording import commonest_words, than_commonest
+from sfumato.core.wording import COMMONEST_WORDS, than_commonest
 from sfumato.guarantee import AllReleases
 from sfumato.guarantee import Guarantee as Stated
 from sfumato.guarantee.all_releases import hidden_presence, total_without_delta
@@ -252,7 +252,7 @@ def _rate(classifier: str, rate: Mapping[str, Any], scale: Scale) -> SimpleNames
     chart = error_row(alt, rate, scale, mark(classifier), series(classifier))
     rows, words = f"{rate.get('trained_rows', rate['rows']):,}", str(rate.get("words", ""))
     if commonest is not None and rate["error"] is not None:  # where it is no better than always answering that class
-        words += " " + commonest_words(than_commonest(*(end - commonest for end in rate["interval"])))
+        words += " " + COMMONEST_WORDS[than_commonest(*(end - commonest for end in rate["interval"]))]
     told = {"kind": str(rate["kind"]), "rows": rows, "words": words.strip(), "chart": chart}
     return SimpleNamespace(error=error, interval=interval, **told)
 
