@@ -30,7 +30,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "ledger": "ledger.app",
     },
     "Analysts": {
-        "verify": "signer.verify",
+        "verify": "ledger.verify",
         "train": "learn.train",
         "predict": "learn.predict",
         "evaluate": "learn.evaluate",
@@ -52,8 +52,8 @@ BESIDE: dict[str, str] = {
     "schema declare": "release.declare",
     "audit find-person": "audit.find_person",
     "compare": "recommend.compare",
-    "signer": "signer.app",
-    "auditor": "signer.auditors",
+    "signer": "ledger.signers",
+    "auditor": "ledger.auditors",
 }
 """What the help of `schema`, `audit`, `recommend` and `verify` names."""
 
