@@ -59,10 +59,12 @@ def pitman(sizes: Codes, population: int) -> Pitman | None:
         return None
     larger, count = np.unique(sizes[sizes > 1], return_counts=True)
 
+    def parameters(at: Floats) -> tuple[float, float]:
+        alpha = float(min(max(1.0 / (1.0 + np.exp(-at[0])), LEAST_ALPHA), 1 - LEAST_ALPHA))
+        return float(np.exp(min(at[1], 60.0)) - alpha), alpha
+
     def cost(at: Floats) -> float:
-        alpha = 1.0 / (1.0 + np.exp(-at[0]))
-        alpha = min(max(alpha, LEAST_ALPHA), 1 - LEAST_ALPHA)
-        theta = np.exp(min(at[1], 60.0)) - alpha
+        theta, alpha = parameters(at)
         new = (u - 1) * np.log(alpha) + gammaln(theta / alpha + u) - gammaln(theta / alpha + 1)
         drawn = gammaln(theta + n) - gammaln(theta + 1)
         joined = float((count * (gammaln(larger - alpha) - gammaln(1 - alpha))).sum())
@@ -70,8 +72,7 @@ def pitman(sizes: Codes, population: int) -> Pitman | None:
 
     starts = [(a, b) for a in (-2.0, 0.0, 2.0) for b in (0.0, np.log(max(u, 2)))]
     best = min((optimize.minimize(cost, start, method="Nelder-Mead") for start in starts), key=lambda found: found.fun)
-    alpha = float(min(max(1.0 / (1.0 + np.exp(-best.x[0])), LEAST_ALPHA), 1 - LEAST_ALPHA))
-    theta = float(np.exp(min(best.x[1], 60.0)) - alpha)
+    theta, alpha = parameters(best.x)
     return Pitman(theta, alpha, stays_alone(theta, alpha, n, population))
 
 
@@ -104,17 +105,16 @@ def log_linear(columns: list[Codes], population: int) -> LogLinear | None:
         unique = np.flatnonzero(joint[2][joint[1].reshape(-1)] == 1)
     if not len(unique) or population < n:
         return None
-    main = np.ones(n)
-    for codes in columns:
-        main = main * (np.bincount(codes)[codes] / n)
     if not small:
+        main = np.prod([np.bincount(codes)[codes] / n for codes in columns], axis=0)
         return _risks(main[unique] * n / share, share, "main effects", None)
-    name, table = "main effects", _fitted(observed, 1)
-    error, spread = _error_of_uniques(observed, table / share, share)
-    if len(shape) > 2 and abs(error) > FAR_OFF * spread:
-        name, table = "pairs", _fitted(observed, 2)
+    for order in (1, 2):
+        table = _fitted(observed, order)
         error, spread = _error_of_uniques(observed, table / share, share)
-    return _risks(table.ravel()[where[unique]] / share, share, name, error / len(unique))
+        if len(shape) < 3 or abs(error) <= FAR_OFF * spread:
+            break
+    model = "main effects" if order == 1 else "pairs"
+    return _risks(table.ravel()[where[unique]] / share, share, model, error / len(unique))
 
 
 def _risks(expected: Floats, share: float, model: str, error: float | None) -> LogLinear:

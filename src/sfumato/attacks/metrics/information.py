@@ -72,11 +72,13 @@ def _z_edges(noise: NumberNoise, x: Floats, points: int) -> Floats:
 
     Even cells over all of a heavy tail would be wider than the body: privacy losses came out a third too small.
     """
-    ends, tails, body = noise.span(x), noise.span(x, _TAIL), noise.span(x, _BODY)
-    outer = float(np.min(np.where(np.isfinite(ends[0]), ends[0], tails[0])))
-    last = float(np.max(np.where(np.isfinite(ends[1]), ends[1], tails[1])))
-    first = float(np.min(np.where(np.isfinite(ends[0]), ends[0], body[0])))
-    inner = float(np.max(np.where(np.isfinite(ends[1]), ends[1], body[1])))
+
+    def reached(tail: float) -> tuple[float, float]:
+        ends = zip(noise.span(x), noise.span(x, tail), strict=True)
+        low, high = (np.where(np.isfinite(end), end, far) for end, far in ends)
+        return float(low.min()), float(high.max())
+
+    (outer, last), (first, inner) = reached(_TAIL), reached(_BODY)
     beyond = points // 8
     count = points - beyond * ((outer < first) + (inner < last))
     edges = np.linspace(first, inner, count + 1)

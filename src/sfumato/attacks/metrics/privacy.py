@@ -198,10 +198,9 @@ def belief_moves(guess: Posteriors, truth: Flags) -> tuple[Flags, Flags]:
     rare, common = guess.prior <= guess.rare, guess.prior >= guess.sure
     moved, could = np.empty(truth.shape, dtype=bool), np.empty(truth.shape, dtype=bool)
     for rows in slices(len(truth), max(1, CELLS // max(len(rare), 1))):
-        true, after = truth[rows], guess.posterior[rows]
-        could[rows] = np.where(true, rare, common)
-        given = guess.prior, after, guess.rare, guess.sure
-        moved[rows] = np.where(true, rises(*given), falls(*given))
+        could[rows] = np.where(truth[rows], rare, common)
+        given = guess.prior, guess.posterior[rows], guess.rare, guess.sure
+        moved[rows] = np.where(truth[rows], rises(*given), falls(*given))
     return moved, could
 
 

@@ -20,16 +20,8 @@ from sfumato.attacks.base import (
     Sources,
     Values,
 )
-from sfumato.attacks.metrics import privacy
-from sfumato.attacks.metrics.scored import (
-    ScoredGuess,
-    Truth,
-    by_class,
-    score_posteriors,
-    score_secrets,
-    score_values,
-    scored_columns,
-)
+from sfumato.attacks.metrics import privacy, scored
+from sfumato.attacks.metrics.scored import ScoredGuess, Truth
 from sfumato.attacks.singling_out import OPEN, Predicates, Sorted
 from sfumato.core.array_types import Codes, Flags, Matrix
 from sfumato.table import Encoding, Group
@@ -48,34 +40,24 @@ def score_bounds(guesses: Sequence[Bounds], truth: Truth) -> ScoredGuess | Absta
         return Abstain("no target to score against")
     if all(np.all(guess.high - guess.low >= 1.0) for guess in guesses):
         return Abstain("no bound says anything: each leaves the whole range open")
-    told, right, widths, unseen, collapsed = [], [], [], [], []
-    columns: list[dict[str, Any]] = []
-    for guess in guesses:
+    told, right, unseen = (np.empty((len(truth.targets), len(guesses))) for _ in range(3))
+    collapsed, columns = [], []
+    for number, guess in enumerate(guesses):
         group = truth.encoding.groups[guess.secret]
-        slots = group.slice
-        gain, inside = gains(truth.targets[:, slots], guess.low, guess.high)
-        without = np.empty(len(gain))
-        for here, people, _ in by_class(truth, truth.target_labels, len(truth.targets)):
-            low, high = usual_interval(people[:, slots], group)
-            without[here] = gains(truth.targets[here][:, slots], low, high)[0]
-        told.append(gain)
-        right.append(inside)
-        unseen.append(without)
-        widths.append((guess.high - guess.low).mean())
+        mine = truth.targets[:, group.slice]
+        told[:, number], right[:, number] = gains(mine, guess.low, guess.high)
+        for here, people, _ in scored.by_class(truth, truth.target_labels, len(mine)):
+            unseen[here, number] = gains(mine[here], *usual_interval(people[:, group.slice], group))[0]
         if not group.is_onehot:
-            collapsed.append(inside * (guess.high[:, 0] - guess.low[:, 0] < truth.tolerance))
-        columns.append({"name": group.column.name, "score": float(gain.mean()), "baseline": float(without.mean())})
-    return scored_columns(
-        np.column_stack(told),
-        np.column_stack(unseen),
-        truth.share,
-        columns=tuple(columns),
-        details={
-            "bounds_hold": float(np.mean(right)),
-            "mean_width": float(np.mean(widths)),
-            **({"collapsed": float(np.mean(collapsed))} if collapsed else {}),
-        },
-    )
+            collapsed.append(right[:, number] * (guess.high[:, 0] - guess.low[:, 0] < truth.tolerance))
+        score, baseline = float(told[:, number].mean()), float(unseen[:, number].mean())
+        columns.append({"name": group.column.name, "score": score, "baseline": baseline})
+    details = {
+        "bounds_hold": float(np.mean(right)),
+        "mean_width": float(np.mean([(guess.high - guess.low).mean() for guess in guesses])),
+        **({"collapsed": float(np.mean(collapsed))} if collapsed else {}),
+    }
+    return scored.scored_columns(told, unseen, truth.share, columns=tuple(columns), details=details)
 
 
 def gains(original: Matrix, low: Matrix, high: Matrix) -> tuple[Matrix, Matrix]:
@@ -96,13 +78,9 @@ def usual_interval(population: Matrix, group: Group) -> tuple[Matrix, Matrix]:
     first, last = np.triu_indices(len(levels))
     held = np.searchsorted(values, levels + 1e-9, "right")[last] - np.searchsorted(values, levels - 1e-9)[first]
     nearly = held / len(values) * (1.0 - (levels[last] - levels[first]))
-    best, found = -1.0, (0.0, 1.0)
-    for place in np.flatnonzero(nearly >= nearly.max() - 1e-9):  # what rounding may set apart is measured
-        start, end = levels[first[place]], levels[last[place]]
-        gain = float(gains(population[:, :1], np.array([start]), np.array([end]))[0].mean())
-        if gain > best:
-            best, found = gain, (float(start), float(end))
-    low, high = np.array([found[0]]), np.array([found[1]])
+    close = np.flatnonzero(nearly >= nearly.max() - 1e-9)  # what rounding may set apart is measured
+    ends = [(levels[first[place], None], levels[last[place], None]) for place in close]
+    low, high = max(ends, key=lambda pair: float(gains(population[:, :1], *pair)[0].mean()))
     if not group.has_indicator:
         return low, high
     usual = float(population[:, 1].mean() > 0.5)
@@ -159,7 +137,7 @@ def _unseen(guess: Predicates, encoding: Encoding) -> Predicates:
     groups = encoding.groups
     shape = guess.slots.shape
     chosen = rng.random((shape[0], len(groups))).argsort(axis=1)[:, : shape[1]]
-    slots, low, high = np.empty(shape), np.empty(shape), np.empty(shape)
+    slots, low, high = (np.empty(shape) for _ in range(3))
     value, above = rng.random(shape), rng.random(shape) < 0.5
     for number, group in enumerate(groups):
         at = np.nonzero(chosen == number)
@@ -385,8 +363,8 @@ def score_guess(guess: Guesses, truth: Truth, control_guess: Guesses | None = No
 
 
 SCORES: dict[type[Guess], Callable[[Any, Truth], ScoredGuess | Abstain]] = {
-    Values: score_values,
-    Posteriors: score_posteriors,
+    Values: scored.score_values,
+    Posteriors: scored.score_posteriors,
     Sources: score_sources,
     Picks: score_picks,
     MembershipScores: score_membership,
@@ -400,4 +378,4 @@ def _score_secrets(guesses: Sequence[Guess], truth: Truth, control: Guesses | No
     if not (secrets := [guess for guess in guesses if isinstance(guess, Secrets)]):
         return next((guess for guess in guesses if isinstance(guess, Abstain)), Abstain("no secret was guessed"))
     aside = [control] if isinstance(control, Guess) else control or []
-    return score_secrets(secrets, truth, [guess for guess in aside if isinstance(guess, Secrets)])
+    return scored.score_secrets(secrets, truth, [guess for guess in aside if isinstance(guess, Secrets)])

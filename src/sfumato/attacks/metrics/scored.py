@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -159,17 +159,13 @@ def by_class(truth: Truth, labels: Codes | None, rows: int) -> Iterator[tuple[Fl
     if labels is None or truth.population_labels is None:
         yield np.ones(rows, dtype=bool), truth.population, np.ones(len(truth.population))
         return
+    population, classes = truth.population, truth.population_labels
+    count = max(len(truth.encoding.classes), int(classes.max(initial=0)) + 1, 2)
     for code in np.unique(labels).tolist():
-        weights = likely_members(truth, code)
-        yield labels == code, truth.population[weights > 0], weights[weights > 0]
-
-
-def likely_members(truth: Truth, code: int) -> Matrix:
-    """How likely each person of the population is to have this label beside them; all the same where hardly any is."""
-    assert truth.population_labels is not None
-    classes = max(len(truth.encoding.classes), int(truth.population_labels.max(initial=0)) + 1, 2)
-    weights = np.exp(label_likelihood(truth.population_labels == code, truth.label_keep, classes))
-    return np.ones(len(weights)) if np.count_nonzero(weights) < FEWEST else weights
+        weights = np.exp(label_likelihood(classes == code, truth.label_keep, count))
+        if np.count_nonzero(weights) < FEWEST:  # all people stand for a class that hardly anybody has
+            weights = np.ones(len(weights))
+        yield labels == code, population[weights > 0], weights[weights > 0]
 
 
 def usual_guess(
@@ -180,11 +176,11 @@ def usual_guess(
     A number: the middle of the window of half width `tolerance` that holds most people, which is never worse than the
     mean or the median. A category: the most frequent. A column that may be missing: "missing" where more are.
     """
-    row = np.empty(encoding.width)
     counted = np.ones(len(population)) if weights is None else weights
-    for group in encoding.groups:
-        row[group.slice] = _usual(population[:, group.slice], group, half_width(group, tolerance), counted)
-    return row
+    parts = (
+        _usual(population[:, group.slice], group, half_width(group, tolerance), counted) for group in encoding.groups
+    )
+    return np.concatenate(list(parts))
 
 
 def _usual(slots: Matrix, group: Group, half: float, weights: Matrix) -> Matrix:
@@ -222,11 +218,10 @@ def recovery_curve(
         counts = (1, max(d // 2, 1), d + 1)
     if kept is None:
         kept = np.setdiff1d(np.arange(len(known.release)), known.known_rows.index)
-    apart = replace(truth, rows=truth.rows[kept])
     curve = {}
     for count in sorted({count for count in counts if 1 <= count <= most}):
         guess = KnownRows(rows=count).run(known).X[kept]  # type: ignore[attr-defined]
-        curve[count] = float(privacy.breaches(apart.rows, guess, apart.encoding, apart.tolerance).mean())
+        curve[count] = float(privacy.breaches(truth.rows[kept], guess, truth.encoding, truth.tolerance).mean())
     return curve
 
 
@@ -253,7 +248,7 @@ def score_values(guess: Values, truth: Truth) -> ScoredGuess:
         control=None if control is None else float(control.mean()),
         columns=tuple(
             _column(group, hits[:, i], unseen[:, i], None if control is None else float(control[i]))
-            | _errors(truth, group, estimate[:, group.start : group.stop])
+            | _errors(truth, group, estimate[:, group.slice])
             for i, group in enumerate(truth.encoding.groups)
         ),
         details={
@@ -316,13 +311,10 @@ def _unified(X: Matrix, truth: Truth) -> dict[str, float]:
 
 def _errors(truth: Truth, group: Group, slots: Matrix) -> dict[str, Any]:
     """Errors of a number in raw units and over its range; None for categories, and where every value is missing."""
-    empty = dict.fromkeys(("rmse", "rmse_of_mean", "interval_width", "vod", "vod_of_mean"))
-    if group.is_onehot:
-        return empty
-    original = truth.rows[:, group.start : group.stop]
+    original = truth.rows[:, group.slice]
     there = original[:, 1] < 0.5 if group.has_indicator else np.ones(len(original), dtype=bool)
-    if not there.any():
-        return empty
+    if group.is_onehot or not there.any():
+        return dict.fromkeys(("rmse", "rmse_of_mean", "interval_width", "vod", "vod_of_mean"))
     x, y = original[there, :1], slots[there, :1]
     scale, variance = float(truth.encoding.scale[group.start]), float(x.var())
     return {
@@ -363,28 +355,26 @@ def score_secrets(
     if truth.targets is None or not guesses:
         return Abstain("no target to score against")
     usual = unseen_guess(truth, truth.target_labels, len(truth.targets))
-    hits: list[Flags] = []
-    unseen: list[Flags] = []
-    columns: list[dict[str, Any]] = []
-    aside = {guess.secret: guess for guess in control_guesses or ()}
-    for guess in guesses:
-        group = truth.encoding.groups[guess.secret]
-        slots, control = group.slice, None
-        hits.append(privacy.learned(truth.targets[:, slots], guess.X, group, truth.tolerance))
-        unseen.append(privacy.learned(truth.targets[:, slots], usual[:, slots], group, truth.tolerance))
+    hits, unseen = (np.empty((len(truth.targets), len(guesses)), dtype=bool) for _ in range(2))
+    columns, controls = [], []
+    aside = {guess.secret: guess.X for guess in control_guesses or ()}
+    for number, guess in enumerate(guesses):
+        group, control = truth.encoding.groups[guess.secret], None
+        slots = group.slice
+        hits[:, number] = privacy.learned(truth.targets[:, slots], guess.X, group, truth.tolerance)
+        unseen[:, number] = privacy.learned(truth.targets[:, slots], usual[:, slots], group, truth.tolerance)
         if guess.secret in aside and truth.control_targets is not None:
-            other = aside[guess.secret].X
-            control = float(privacy.learned(truth.control_targets[:, slots], other, group, truth.tolerance).mean())
-        columns.append(_column(group, hits[-1], unseen[-1], control))
-    usually = np.column_stack(unseen)
-    controls = [column["control"] for column in columns if column["control"] is not None]
+            told = privacy.learned(truth.control_targets[:, slots], aside[guess.secret], group, truth.tolerance)
+            control = float(told.mean())
+            controls.append(control)
+        columns.append(_column(group, hits[:, number], unseen[:, number], control))
     return scored_columns(
-        np.column_stack(hits),
-        usually,
+        hits,
+        unseen,
         truth.share,
         control=float(np.mean(controls)) if controls else None,
         columns=tuple(columns),
-        details={"worst_baseline": _worst_share(usually, truth.share)},
+        details={"worst_baseline": _worst_share(unseen, truth.share)},
     )
 
 
@@ -410,13 +400,13 @@ def score_posteriors(guess: Posteriors, truth: Truth) -> ScoredGuess | Abstain:
         picked = np.random.default_rng(0).integers(len(truth.sample), size=len(guess.posterior))
         strange, possible = privacy.belief_moves(guess, truths(guess.properties, truth.sample)[picked])
         control = float(_some(strange & possible)[_some(possible)].mean()) if possible.any() else None
-    rows, counted = [], [item.group for item in guess.properties]
+    columns, behind = [], np.array([item.group for item in guess.properties])
     for number, group in enumerate(truth.encoding.groups):
-        mine = np.array([where == number for where in counted])
-        possible_here = _some(could[:, mine])
-        if possible_here.any():
-            rate = float(_some(moved[:, mine])[possible_here].mean())
-            rows.append({"name": group.column.name, "score": rate, "baseline": 0.0})
+        mine = behind == number
+        here = _some(could[:, mine])
+        if here.any():
+            rate = float(_some(moved[:, mine])[here].mean())
+            columns.append({"name": group.column.name, "score": rate, "baseline": 0.0})
     return ScoredGuess(
         score=float(hit.mean()),
         baseline=0.0,
@@ -424,7 +414,7 @@ def score_posteriors(guess: Posteriors, truth: Truth) -> ScoredGuess | Abstain:
         interval=privacy.proportion_interval(float(hit.sum()), len(hit)),
         worst=float(highest[riskiest].mean()),
         riskiest=tuple(riskiest.tolist()),
-        columns=tuple(rows),
+        columns=tuple(columns),
         details={"eligible": float(eligible.mean()), "largest_odds_ratio": _largest_odds_ratio(guess)},
     )
 
@@ -436,11 +426,10 @@ def _some(flags: Flags) -> Flags:
 
 def _largest_odds_ratio(guess: Posteriors) -> float:
     """How many times the odds of any property rose: at most the release's amplification (1e300 stands for more)."""
-    prior = np.clip(guess.prior, 1e-12, 1 - 1e-12)
-    after = np.clip(guess.posterior.max(axis=0), 0.0, 1.0)  # odds grow with the posterior
     inside = (guess.prior > 0) & (guess.prior < 1)
     if not inside.any():
         return 1.0
+    prior = np.clip(guess.prior[inside], 1e-12, 1 - 1e-12)
+    after = np.clip(guess.posterior[:, inside].max(axis=0), 0.0, 1.0)  # odds grow with the posterior
     with np.errstate(divide="ignore"):
-        ratio = after / (1 - after) / (prior / (1 - prior))
-    return float(min(ratio[inside].max(), 1e300))
+        return float(min((after / (1 - after) / (prior / (1 - prior))).max(), 1e300))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -21,6 +22,7 @@ from sfumato.core.errors import UsageError
 from sfumato.core.registry import metric
 from sfumato.mechanisms import Mechanism
 from sfumato.table import Encoding, Group
+from sfumato.table.neighbours.tiles import slices
 from sfumato.table.statistics import NO_CLASS
 
 # How far kernel estimates lie from a density: the distributed aggregate "privacy loss" of [kernel-resampling, Eq. 18].
@@ -67,19 +69,18 @@ class RowDensity:
         return cls(rows, mechanism.recipe_.of_class(NO_CLASS if code is None else code))
 
     def logpdf(self, Z: Matrix) -> Matrix:
-        step = max(1, CELLS // max(len(self.rows), 1))
-        return np.concatenate([self._log(Z[start : start + step]) for start in range(0, len(Z), step)])
-
-    def _log(self, Z: Matrix) -> Matrix:
-        total = np.full((len(Z), len(self.rows)), -math.log(len(self.rows)))
-        rows, channels = self.rows, self.channels
+        rows, channels, start = self.rows, self.channels, -math.log(len(self.rows))
         if (shared := apart(channels)) is not None:
             Z, rows, channels = shared.white(Z), shared.white(rows), shared.channels
-            total -= float(np.linalg.slogdet(shared.root)[1])  # a density of B^-1 z is so much larger than that of z
-        for place, channel in zip(places(channels), channels, strict=True):
-            # two estimates agree on a constant only if it is the same
-            total += channel.blurred(POINT).log_likelihood(Z[:, place], rows[:, place])
-        return np.asarray(logsumexp(total, axis=1))
+            start -= float(np.linalg.slogdet(shared.root)[1])  # a density of B^-1 z is so much larger than that of z
+        found = np.empty(len(Z))
+        for some in slices(len(Z), max(1, CELLS // len(rows))):
+            total = np.full((len(Z[some]), len(rows)), start)
+            for place, channel in zip(places(channels), channels, strict=True):
+                # two estimates agree on a constant only if it is the same
+                total += channel.blurred(POINT).log_likelihood(Z[some, place], rows[:, place])
+            found[some] = logsumexp(total, axis=1)
+        return found
 
     def sample(self, count: int, rng: np.random.Generator) -> Matrix:
         return draw(self.channels, self.rows[rng.integers(len(self.rows), size=count)], rng)
@@ -196,11 +197,9 @@ def associations(X: Matrix, encoding: Encoding) -> Matrix:
     Two numbers: Pearson's correlation. Two categories: Cramer's V. A number and a category: the correlation ratio
     (root of the share of the number's variance that lies between categories). Constant columns: 0.
     """
-    groups = encoding.groups
-    result = np.eye(len(groups))
-    for i, first in enumerate(groups):
-        for j in range(i):
-            result[i, j] = result[j, i] = _association(X, first, groups[j])
+    result = np.eye(len(encoding.groups))
+    for (i, first), (j, second) in combinations(enumerate(encoding.groups), 2):
+        result[i, j] = result[j, i] = _association(X, second, first)
     return result
 
 
@@ -216,7 +215,7 @@ def cramers_v(table: Matrix) -> float:
 
 def _association(X: Matrix, first: Group, second: Group) -> float:
     both = ~np.isnan(X[:, first.start]) & ~np.isnan(X[:, second.start])  # of the rows that report both
-    a, b = X[both, first.start : first.stop], X[both, second.start : second.stop]
+    a, b = X[both, first.slice], X[both, second.slice]
     if not len(a):
         return 0.0
     if first.is_onehot and second.is_onehot:
