@@ -10,35 +10,7 @@ from sfumato.channels.sampled import Sampled
 from sfumato.channels.staged import Staged, UnitVector
 from sfumato.channels.windowed import Hybrid, Piecewise, SquareWave
 
-__all__ = [
-    "EXACT_PATHS",
-    "FLOAT_NOISE",
-    "NO_NOISE",
-    "Additive",
-    "Affine",
-    "Bit",
-    "Carried",
-    "Channel",
-    "Exact",
-    "Guided",
-    "HidesMissing",
-    "Hybrid",
-    "Identity",
-    "Line",
-    "Mixed",
-    "NotApplicableError",
-    "OnLine",
-    "OrMissing",
-    "Piecewise",
-    "RandomizedResponse",
-    "Recipe",
-    "Sampled",
-    "Secret",
-    "SquareWave",
-    "Staged",
-    "UnitVector",
-    "Unstated",
-    "apart",
-    "draw",
-    "laplace_channels",
-]
+__all__ = ["EXACT_PATHS", "FLOAT_NOISE", "NO_NOISE", "Channel", "Line", "NotApplicableError", "OnLine"]
+__all__ += ["Additive", "Carried", "Exact", "Mixed", "Unstated", "apart", "laplace_channels"]
+__all__ += ["Bit", "HidesMissing", "Hybrid", "OrMissing", "Piecewise", "RandomizedResponse", "Sampled", "SquareWave"]
+__all__ += ["Affine", "Guided", "Identity", "Recipe", "Secret", "Staged", "UnitVector", "draw"]

@@ -102,8 +102,8 @@ class Additive(Channel):
 
     @property
     def metric(self) -> tuple[str, float] | None:
-        kinds = {"laplace": "cityblock", "normal": "sqeuclidean"}
-        return (kinds[self.law.name], self._scale) if self.law.name in kinds else None
+        kind = {"laplace": "cityblock", "normal": "sqeuclidean"}.get(self.law.name)
+        return None if kind is None else (kind, self._scale)
 
     def line(self, values: Matrix) -> Line:
         """Exact as long as nothing is clipped; else the best line through what values are clipped to."""
@@ -141,7 +141,6 @@ class Additive(Channel):
 
     @property
     def rounding(self) -> float:
-        """What rounding to the grid can add to an epsilon that was computed before rounding."""
         return self.grid / self._scale if self.grid else 0.0
 
     @property
@@ -157,10 +156,7 @@ class Additive(Channel):
         return self.law.log_amplification(self.high - self.low)
 
     def moved(self, distance: float) -> float:
-        """Epsilon between two values that lie so far apart."""
-        if distance == 0:
-            return 0.0
-        return min(self.law.log_amplification(distance) + self.rounding, self.whole)
+        return min(self.law.log_amplification(distance) + self.rounding, self.whole) if distance else 0.0
 
     def epsilons(self, groups: Sequence[Group]) -> Epsilons:
         """Of one number in [0, 1], as far as it is not clipped."""

@@ -148,31 +148,20 @@ class _Moving:
     """The encoded columns that can change at all, in their order, and what belongs together among them."""
 
     def __init__(self, groups: Sequence[Group]):
-        numbers: list[int] = []
-        pairs: list[int] = []
-        slots: list[int] = []
-        sizes: list[int] = []
-        for group in groups:
-            if group.is_onehot:
-                if group.width > 1:
-                    slots += range(group.start, group.stop)
-                    sizes.append(group.width)
-            elif group.has_indicator and not group.is_constant:
-                pairs.append(group.start)
-            elif group.has_indicator:
-                numbers.append(group.stop - 1)
-            elif not group.is_constant:
-                numbers.append(group.start)
-        both = [place for start in pairs for place in (start, start + 1)]
-        self.columns: Codes = np.array([*numbers, *both, *slots], dtype=np.int64)
-        self._values = slice(len(numbers), len(numbers) + len(both), 2)
-        self._missing = slice(len(numbers) + 1, len(numbers) + len(both), 2)
-        self._alone = slice(0, len(numbers))
-        self._slots = slice(len(numbers) + len(both), None)
-        self._sizes: Codes = np.array(sizes, dtype=np.int64)
-        self._starts: Codes = (
-            np.concatenate([[0], np.cumsum(self._sizes)[:-1]]).astype(np.int64) if sizes else self._sizes
+        numbers = [group for group in groups if not group.is_onehot]
+        # A number that cannot be missing, or the "missing" of a constant: the last column of both.
+        alone = [group.stop - 1 for group in numbers if group.has_indicator == group.is_constant]
+        pairs = [group for group in numbers if group.has_indicator and not group.is_constant]
+        chosen = [group for group in groups if group.is_onehot and group.width > 1]
+        both, slots = (
+            [place for group in some for place in range(group.start, group.stop)] for some in (pairs, chosen)
         )
+        self.columns: Codes = np.array([*alone, *both, *slots], dtype=np.int64)
+        self._alone, self._slots = slice(0, len(alone)), slice(len(alone) + len(both), None)
+        self._values = slice(len(alone), len(alone) + len(both), 2)
+        self._missing = slice(len(alone) + 1, len(alone) + len(both), 2)
+        self._sizes: Codes = np.array([group.width for group in chosen], dtype=np.int64)
+        self._starts: Codes = np.cumsum(self._sizes) - self._sizes
 
     def spread(self, v: Matrix) -> float:
         """nu(v): at least ``delta' diag(v) delta`` for every difference delta."""

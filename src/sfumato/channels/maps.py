@@ -27,7 +27,7 @@ import scipy  # its parts are loaded when one is first used
 from sfumato.channels.affine_bound import affine_epsilons, component_ranges
 from sfumato.channels.base import Channel, Epsilons, NotApplicableError
 from sfumato.channels.guidance.epsilon import answer_epsilons, projected_range, record_epsilon, survey_epsilon
-from sfumato.channels.guidance.guidance import Guidance, decode_matrix
+from sfumato.channels.guidance.guidance import decode_matrix, encode_matrix
 from sfumato.channels.guidance.space import AnswerSpace, projected
 from sfumato.core.accepted import Whole
 from sfumato.core.array_types import Codes, Matrix
@@ -230,8 +230,7 @@ def transformed(X: Matrix, matrix: Matrix, offset: Matrix) -> Matrix:
     """
     columns = matrix @ X.T
     columns += offset[:, None]
-    rows: Matrix = columns.T
-    return rows
+    return np.asarray(columns.T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,14 +249,12 @@ class Affine(Map):
     kind = "affine"
 
     def in_the_way(self, channels: Sequence[Channel], encoding: Encoding) -> list[str]:
-        public = self.reason or self.estimated or is_built_in(self.matrix)
-        found = [] if public else [UNDECLARED_BASIS]
+        found = [] if self.reason or self.estimated or is_built_in(self.matrix) else [UNDECLARED_BASIS]
         low, high = component_ranges(self.matrix, encoding.groups)
         clipped = np.array([channel.interval for channel in channels])
-        return [
-            *found,
-            *([LEARNED_RANGES] if np.any(clipped[:, 1] - clipped[:, 0] < (high - low) * (1 - 1e-9)) else []),
-        ]
+        if np.any(clipped[:, 1] - clipped[:, 0] < (high - low) * (1 - 1e-9)):
+            found.append(LEARNED_RANGES)
+        return found
 
     def undeclared(self) -> Map:
         return replace(self, reason=None)
@@ -339,12 +336,7 @@ class Guided(Map):
         return Epsilons(component, column, record.value, exact=record.exact)
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "kind": self.kind,
-            "guidance": Guidance(self.V, np.empty(0)).text,
-            "k": int(self.V.shape[1]),
-            "reason": self.reason,
-        }
+        return {"kind": self.kind, "guidance": encode_matrix(self.V), "k": self.V.shape[1], "reason": self.reason}
 
 
 @dataclass(frozen=True, eq=False)
@@ -410,16 +402,15 @@ def diameter(group: Group) -> float:
 
 def carried_groups(channels: Sequence[Channel], encoding: Encoding) -> list[tuple[Channel, list[Group]]]:
     """Of a release that keeps the source's columns: every channel with the source columns that it carries."""
-    found, start = [], 0
-    for channel in channels:
-        stop = start + channel.width
-        inside = [group for group in encoding.groups if start <= group.start and group.stop <= stop]
-        if not inside or inside[0].start != start or inside[-1].stop != stop or not channel.fits(inside):
-            raise CardError("The card's channels do not fit its source columns: it was edited or is damaged.")
+    wrong = CardError("The card's channels do not fit its source columns: it was edited or is damaged.")
+    found = []
+    for place, channel in zip(places(channels), channels, strict=True):
+        inside = [group for group in encoding.groups if place.start <= group.start and group.stop <= place.stop]
+        if not inside or (inside[0].start, inside[-1].stop) != (place.start, place.stop) or not channel.fits(inside):
+            raise wrong
         found.append((channel, inside))
-        start = stop
-    if start != encoding.width:
-        raise CardError("The card's channels do not fit its source columns: it was edited or is damaged.")
+    if sum(channel.width for channel in channels) != encoding.width:
+        raise wrong
     return found
 
 

@@ -165,9 +165,8 @@ class Recipe:
             if not odd.any():
                 continue
             gap = np.isnan(cells)
-            if not (
-                channel.leaves_out and bool((gap == odd).all()) and bool((gap.all(axis=1) == gap.any(axis=1)).all())
-            ):
+            whole = (gap == odd).all() and (gap.all(axis=1) == gap.any(axis=1)).all()
+            if not (channel.leaves_out and whole):
                 name = self.names_of_slots()[place.start]
                 raise TableError(
                     f"The release has cells without a value in its column {name!r}, and its "
@@ -212,14 +211,12 @@ class Recipe:
 
     def line(self, population: Matrix) -> Line:
         """The best linear description z ~ A x + c of the whole row, and the covariance of what is left."""
-        E = self.map.apply(population)
-        gain, offset = np.zeros((self.width, self.width)), np.zeros(self.width)
-        covariance = np.zeros((self.width, self.width))
+        E, width = self.map.apply(population), self.width
+        gain, offset, covariance = np.zeros((width, width)), np.zeros(width), np.zeros((width, width))
         for place, channel in zip(self.places, self.channels, strict=True):
-            one = channel.line(E[:, place])
-            gain[place, place], offset[place], covariance[place, place] = one
+            gain[place, place], offset[place], covariance[place, place] = channel.line(E[:, place])
         if (shared := apart(self.channels)) is not None:
-            covariance += shared.between(self.width)
+            covariance += shared.between(width)
         affine = self.map.affine()
         if affine is None:
             return Line(gain, offset, covariance)
@@ -259,16 +256,14 @@ class Recipe:
 
     def to_dict(self) -> dict[str, Any]:
         """`channels` and `rows` of a card; its `transform` is the map's own."""
+        stated = {str(code): [one.to_dict() for one in channels] for code, channels in self.by_class.items()}
         found: dict[str, Any] = {"rows": self.rows, "channels": [channel.to_dict() for channel in self.channels]}
         if self.reports is not None:
             found["reports"] = self.reports
-        if self.by_class:
-            found["channels_by_class"] = {
-                str(code): [channel.to_dict() for channel in channels] for code, channels in self.by_class.items()
-            }
+        if stated:
+            found["channels_by_class"] = stated
         if self.measured:
-            found["measured"] = [one.to_dict() for one in self.measured]
-            found["delta"] = self.delta
+            found |= {"measured": [one.to_dict() for one in self.measured], "delta": self.delta}
             if self.model is not None:
                 found["model"] = self.model
         return found

@@ -9,7 +9,7 @@ from typing import Annotated, Self
 
 import numpy as np
 
-from sfumato.channels.base import A_COUNT, EXACT_RESPONSE, TRUTHS, Around, Channel, Epsilons, Line, Reached, passes_on
+from sfumato.channels.base import A_COUNT, EXACT_RESPONSE, TRUTHS, Around, Channel, Epsilons, Line, passes_on
 from sfumato.channels.guidance.space import Link, check_law, floored
 from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.records import BRIEF, Key
@@ -128,9 +128,6 @@ class RandomizedResponse(Channel):
     def possible(self, z: Matrix) -> tuple[Matrix, Matrix]:
         return (z, z) if self.is_exact else (np.zeros(z.shape), np.ones(z.shape))
 
-    def reach(self, low: float, high: float, chance: float) -> Reached:  # noqa: ARG002
-        return Reached(0.0, 1.0)
-
     @property
     def least_share(self) -> float:
         return min(self.keep, self.other) if self.categories > 1 else 0.0
@@ -175,9 +172,6 @@ class Bit(Channel):
     def chances(self, edges: Floats, x: Matrix, share: float = 1.0) -> Matrix:  # noqa: ARG002
         one = floored(x[:, 0], share * self.floor, self.link)
         return np.array([1.0 - one, one])
-
-    def reach(self, low: float, high: float, chance: float) -> Reached:  # noqa: ARG002
-        return Reached(0.0, 1.0)
 
 
 class BesideMissing(Around):
@@ -360,23 +354,18 @@ class OrMissing(BesideMissing):
         gain, floor = self.keep - self.response.other, self.response.other
         told = floor + gain * share
         spread = told - (floor**2 + 2 * floor * gain * share + gain**2 * share)
-        return Line(
-            np.diag([value.gain[0, 0], gain]),
-            np.array([value.offset[0], floor]),
-            np.diag([value.covariance[0, 0], spread]),
-        )
+        offset, covariance = np.array([value.offset[0], floor]), np.diag([value.covariance[0, 0], spread])
+        return Line(np.diag([value.gain[0, 0], gain]), offset, covariance)
 
     def possible(self, z: Matrix) -> tuple[Matrix, Matrix]:
         low, high = self.inner.possible(z[:, :1])
         empty = z[:, 1] > 0.5
         low, high = np.where(empty, 0.0, low[:, 0]), np.where(empty, 1.0, high[:, 0])
-        certain = self.keep == 1.0
-        if not certain:  # a value that is shown may stand in for a missing one, which lies at the middle
-            low, high = np.minimum(low, 0.5), np.maximum(high, 0.5)
-        return (
-            np.column_stack([low, z[:, 1] if certain else np.zeros(len(z))]),
-            np.column_stack([high, z[:, 1] if certain else np.ones(len(z))]),
-        )
+        if self.keep == 1.0:
+            return np.column_stack([low, z[:, 1]]), np.column_stack([high, z[:, 1]])
+        # A value that is shown may stand in for a missing one, which lies at the middle.
+        low, high, nobody = np.minimum(low, 0.5), np.maximum(high, 0.5), np.zeros(len(z))
+        return np.column_stack([low, nobody]), np.column_stack([high, nobody + 1.0])
 
     def epsilons(self, groups: Sequence[Group]) -> Epsilons:
         """From one end of the range to the other, or from an end to the middle and from present to missing."""

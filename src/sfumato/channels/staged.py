@@ -255,9 +255,10 @@ class Marginals:
 
     def is_like(self, other: Marginals) -> bool:
         """Whether both make the same features."""
-        if [share.shape for share in self.shares] != [share.shape for share in other.shares]:
+        if len(self.shares) != len(other.shares):
             return False
-        return all(np.allclose(one, two, atol=1e-9) for one, two in zip(self.shares, other.shares, strict=True))
+        pairs = zip(self.shares, other.shares, strict=True)
+        return all(one.shape == two.shape and np.allclose(one, two, atol=1e-9) for one, two in pairs)
 
     def to_list(self) -> list[list[float]]:
         """As it stands on a card."""
@@ -315,8 +316,10 @@ class Staged(Map):
         return slice(0, own), slice(own, 2 * own), slice(2 * own, 2 * own + vector)
 
     def apply(self, X: Matrix) -> Matrix:
-        plain = np.hstack([X[:, group.slice] for group in self.groups])
-        return np.hstack([plain, self.ranks.ranks(self.groups, X), self._vectors(X)])
+        return np.hstack([self._plain(X), self.ranks.ranks(self.groups, X), self._vectors(X)])
+
+    def _plain(self, X: Matrix) -> Matrix:
+        return np.hstack([X[:, group.slice] for group in self.groups])
 
     def _vectors(self, X: Matrix) -> Matrix:
         return lifted(self.polynomials.features(self.groups, X) * self.stretches, self.radius)
@@ -353,17 +356,16 @@ class Staged(Map):
         for stage, some in enumerate(self.of_stages(channels)):
             own = keyed_generator(random_words(rng, 2).tobytes())
             rows = np.flatnonzero(stages == stage)
-            if only in (None, stage) and len(rows):
-                out[rows, self.parts[stage]] = self._draw(stage, some, X[rows], own)
+            if only not in (None, stage) or not len(rows):
+                continue
+            if stage == VECTORS:
+                out[rows, self.parts[stage]] = _inner(some[0]).draw(self._vectors(X[rows]), own)
+                continue
+            given = self._plain(X[rows]) if stage == WAVE else self.ranks.ranks(self.groups, X[rows])
+            rates = [one.reported / self.shares[stage] for one in some]
+            chosen = choose(len(rows), rates, self.reports, own)
+            out[rows, self.parts[stage]] = draw_chosen(some, given, chosen, own)
         return out
-
-    def _draw(self, stage: int, channels: Sequence[Channel], X: Matrix, rng: np.random.Generator) -> Matrix:
-        if stage == VECTORS:
-            return channels[0].inner.draw(self._vectors(X), rng)  # type: ignore[attr-defined, no-any-return]
-        given = np.hstack([X[:, group.slice] for group in self.groups])
-        given = given if stage == WAVE else self.ranks.ranks(self.groups, X)
-        rates = [one.reported / self.shares[stage] for one in channels]
-        return draw_chosen(channels, given, choose(len(X), rates, self.reports, rng), rng)
 
     def of_stages(self, channels: Sequence[Channel]) -> tuple[Sequence[Channel], ...]:
         """The channels of every stage."""
@@ -376,14 +378,12 @@ class Staged(Map):
         waves, ranked, vectors = self.of_stages(channels)
         if not self._fits(channels):
             return NOTHING
-        told = [
-            [one.epsilons([group]).record for one, group in zip(some, self.groups, strict=True)]
-            for some in (waves, ranked)
-        ]
-        vector = cast(UnitVector, _inner(vectors[0])).epsilon
-        columns = max(max(told[WAVE]), max(told[RANKS]), vector)
-        record = max(math.fsum(heapq.nlargest(self.reports, some)) for some in told)
-        return Epsilons(columns, columns, max(record, vector), exact=False)
+        column = record = cast(UnitVector, _inner(vectors[0])).epsilon
+        for some in (waves, ranked):
+            told = [one.epsilons([group]).record for one, group in zip(some, self.groups, strict=True)]
+            column = max(column, *told)
+            record = max(record, math.fsum(heapq.nlargest(self.reports, told)))
+        return Epsilons(column, column, record, exact=False)
 
     def _fits(self, channels: Sequence[Channel]) -> bool:
         """Whether these are channels for these columns; each row is taken to report as many as it should."""
@@ -406,9 +406,8 @@ class Staged(Map):
         """Every row reports one stage, and in it as many columns as it should."""
         first = np.array([place.start for place in places(channels)])
         told = ~np.isnan(Z[:, first])
-        counts = np.column_stack(
-            [some.sum(axis=1) for some in np.split(told, [len(self.groups), 2 * len(self.groups)], 1)]
-        )
+        count = len(self.groups)
+        counts = np.column_stack([some.sum(axis=1) for some in np.split(told, [count, 2 * count], axis=1)])
         wanted = np.diag([self.reports, self.reports, 1])
         right = (counts[:, None, :] == wanted[None]).all(axis=2).any(axis=1)
         if not right.all():

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -79,6 +79,8 @@ class Windowed(InRange):
     near: float
     window: float
     steps: Annotated[int, BRIEF] = 0
+    best_width: ClassVar[Callable[..., float]]
+    """Of the window for an epsilon, in units of the range."""
 
     def __post_init__(self) -> None:
         if not 0 < self.near < 1 or not 0 < self.window <= 1:
@@ -92,15 +94,12 @@ class Windowed(InRange):
     def of_epsilon(cls, epsilon: float, *, exact: bool = True) -> Self:
         """The best window for this epsilon, which is never exceeded."""
         if not LEAST <= epsilon <= MOST:
+            less, more = "Less tells nothing.", "More protects nobody; report more columns, or ask less."
             raise UsageError(
                 f"The epsilon of one column must lie between {LEAST:g} and {MOST:g}. Got {epsilon:.6g}. "
-                + (
-                    "Less tells nothing."
-                    if epsilon < LEAST
-                    else "More protects nobody; report more columns, or ask less."
-                )
+                f"{less if epsilon < LEAST else more}"
             )
-        best = cls._best_width(epsilon)
+        best = cls.best_width(epsilon)
         if not exact:
             return cls(1.0 / (1.0 + math.exp(-epsilon) / best), best)
         bits = min(FINEST, max(COARSEST, math.ceil(math.log2(FEWEST_CELLS / best))))
@@ -108,11 +107,6 @@ class Windowed(InRange):
         threshold = response.odds_threshold(epsilon, cells, 1 << bits)
         assert threshold is not None  # epsilon is no smaller than what 64 bits can tell
         return cls(response.as_share(threshold), cells / (1 << bits), 1 << bits)
-
-    @classmethod
-    @abstractmethod
-    def _best_width(cls, epsilon: float) -> float:
-        """Of the window, in units of the range."""
 
     @property
     def stretch(self) -> float:
@@ -130,7 +124,7 @@ class Windowed(InRange):
     def threshold(self) -> int:
         return int(self.near * WORD)
 
-    def _starts(self, x: Matrix) -> Codes:
+    def starts(self, x: Matrix) -> Codes:
         """The first cell of everybody's window."""
         return np.rint(np.clip(x, 0.0, 1.0) * self.steps).astype(np.int64)
 
@@ -156,7 +150,7 @@ class Windowed(InRange):
 
     def draw(self, x: Matrix, rng: np.random.Generator) -> Matrix:
         if self.steps:
-            return self._of_cells(response.draw_cells(rng, self._starts(x), self.threshold, self.cells, self.steps))
+            return self._of_cells(response.draw_cells(rng, self.starts(x), self.threshold, self.cells, self.steps))
         return self._released(response.draw_positions(rng, np.clip(x, 0.0, 1.0), self.near, self.window))
 
     def draw_anything(self, rows: int, rng: np.random.Generator) -> Matrix:
@@ -191,7 +185,7 @@ class Windowed(InRange):
         else:  # a cell is known again after raw units have rounded its middle; halves of whole numbers are exact
             reach = 0.5 * (self.cells - 1)
             seen = np.rint((u + 0.5 * self.window) * self.steps - 0.5)
-            given = np.asarray(self._starts(x[:, 0]) + reach, dtype=np.float64)
+            given = np.asarray(self.starts(x[:, 0]) + reach, dtype=np.float64)
         return OnLine("window", np.where(self._inside(u), seen, np.nan), given, reach, high, low)
 
     def raw_noise(self, width: float, low: float = 0.0) -> response.WindowNoise:
@@ -245,15 +239,12 @@ class Piecewise(Windowed):
     """
 
     tag = "piecewise"
+    best_width = staticmethod(response.piecewise_width)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.slope > 0:  # answers that are seldom near cannot be made right on average
             raise ValueError("near")
-
-    @classmethod
-    def _best_width(cls, epsilon: float) -> float:
-        return response.piecewise_width(epsilon)
 
     @property
     def stretch(self) -> float:
@@ -273,10 +264,7 @@ class SquareWave(Windowed):
     """
 
     tag = "square-wave"
-
-    @classmethod
-    def _best_width(cls, epsilon: float) -> float:
-        return response.square_wave_width(epsilon)
+    best_width = staticmethod(response.square_wave_width)
 
 
 # The hybrid mechanism: a piecewise number, or now and then one of two ends; right on average [Wang et al. 2019].
@@ -314,10 +302,8 @@ class Hybrid(InRange):
         often = 1.0 - math.exp(-epsilon / 2.0) if epsilon > LARGEST_OF_ENDS else 0.0
         least = 1.0 / (math.exp(epsilon) + 1.0)
         if exact:
-            often, least = (
-                response.as_share(int(often * WORD)),
-                math.ceil(least * 2.0 ** (64 - ROUGH)) / 2.0 ** (64 - ROUGH),
-            )
+            often = response.as_share(int(often * WORD))
+            least = math.ceil(least * 2.0 ** (64 - ROUGH)) / 2.0 ** (64 - ROUGH)
         return cls(window, often, least)
 
     @property
@@ -341,23 +327,21 @@ class Hybrid(InRange):
 
     def _upper(self, x: Matrix) -> Matrix:
         """P(the upper end | x)."""
-        x = np.clip(x, 0.0, 1.0)
-        if self.window.steps:
-            x = np.rint(x * self.window.steps) / self.window.steps
+        steps = self.window.steps
+        x = self.window.starts(x) / steps if steps else np.clip(x, 0.0, 1.0)
         return np.asarray(self.least + (1.0 - 2.0 * self.least) * x)
 
     def draw(self, x: Matrix, rng: np.random.Generator) -> Matrix:
-        steps, low_high = self.window.steps, self.ends
-        if steps:
+        low, high = self.ends
+        if self.window.steps:
             piecewise = exact_bernoulli(rng, int(self.often * WORD), x.shape)
-            start: Codes = np.rint(np.clip(x, 0.0, 1.0) * steps).astype(np.int64)
-            grows = (WORD - 2 * self.lowest) // steps
-            threshold = np.uint64(self.lowest) + start.astype(np.uint64) * np.uint64(grows)
+            grows = (WORD - 2 * self.lowest) // self.window.steps
+            threshold = np.uint64(self.lowest) + self.window.starts(x).astype(np.uint64) * np.uint64(grows)
             upper = random_words(rng, x.size).reshape(x.shape) < threshold
         else:
             piecewise = rng.random(x.shape) < self.often
             upper = rng.random(x.shape) < self._upper(x)
-        return np.where(piecewise, self.window.draw(x, rng), np.where(upper, low_high[1], low_high[0]))
+        return np.where(piecewise, self.window.draw(x, rng), np.where(upper, high, low))
 
     def log_likelihood(self, z: Matrix, x: Matrix) -> Matrix:
         """At the two ends a probability over `POINT`; a piecewise number lies there hardly ever."""

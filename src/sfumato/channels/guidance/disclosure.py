@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -23,6 +24,7 @@ from sfumato.channels.guidance.space import (
 )
 from sfumato.core.array_types import Bits, Codes, Matrix
 from sfumato.core.errors import TableError, UsageError
+from sfumato.table.neighbours.tiles import slices
 
 MOST_PEOPLE = 4_000
 """People who stand for the population in the marginal law of the bits."""
@@ -96,11 +98,10 @@ def disclosure(
     q = bit_probabilities(space.onehot(people), V, floor, link)
     who = rng.integers(0, len(people), draws)
     gains = np.empty(draws)
-    for start in range(0, draws, 500):
-        mine = who[start : start + 500]
-        R = (rng.random((len(mine), space.width)) < q[mine]).astype(np.float64)
-        log = score_bits(R, q)
-        gains[start : start + 500] = (log[np.arange(len(mine)), mine] - log_mean(log)) / math.log(2)
+    for some in slices(draws, 500):
+        mine = who[some]
+        log = score_bits((rng.random((len(mine), space.width)) < q[mine]).astype(np.float64), q)
+        gains[some] = (log[np.arange(len(mine)), mine] - log_mean(log)) / math.log(2)
     return _disclosure(float(gains.mean()), float(gains.std() / math.sqrt(draws)), people, space)
 
 
@@ -141,41 +142,37 @@ def sureness(
     1 / (1 + sum over s' of (prior s' / prior s) / L(s, s')). For two choices this is attained; for more it is a bound,
     since one row of bits need not be the worst against all others at once. Without `priors` all choices are alike.
     """
-    t = np.asarray(answer, dtype=np.int64)
-    out = np.empty(len(space.sizes))
-    for question, size in enumerate(space.sizes):
-        rows, true = _variants(t, question, size, space)
-        q = bit_probabilities(space.onehot(rows), V, floor, link)
+    found = []
+    for question, (q, true) in enumerate(_variants(answer, space, V, floor, link)):
         one, zero = np.log(np.maximum(q, IMPOSSIBLE)), np.log(np.maximum(1.0 - q, IMPOSSIBLE))
         log_ratio = np.maximum(one[true] - one, zero[true] - zero).sum(axis=1)  # log L(true, s') for every choice s'
-        prior = np.full(len(log_ratio), 1.0) if priors is None else np.asarray(priors[question], dtype=np.float64)
+        prior = np.ones(len(log_ratio)) if priors is None else np.asarray(priors[question], dtype=np.float64)
         if prior.shape != (len(log_ratio),) or not (prior >= 0).all() or not prior[true] > 0:
             raise UsageError(f"The prior of question {question + 1} needs a number for each of its choices.")
         others = np.arange(len(prior)) != true
-        out[question] = 1 / (1 + (prior[others] / prior[true] * np.exp(-log_ratio[others])).sum())
-    return out
+        found.append(1 / (1 + (prior[others] / prior[true] * np.exp(-log_ratio[others])).sum()))
+    return np.array(found)
 
 
 def told_by(
     bits: ArrayLike, answer: ArrayLike, space: AnswerSpace, V: Matrix, floor: float = FLOOR, link: Link = "square"
 ) -> Matrix:
     """Per question: how sure of the true choice these very bits make a collector who knows all the other answers."""
-    t = np.asarray(answer, dtype=np.int64)
     R = space.checked(bits).astype(np.float64)
-    out = np.empty(len(space.sizes))
+    logs = ((score_bits(R, q)[0], true) for q, true in _variants(answer, space, V, floor, link))
+    return np.array([1 / np.exp(log - log[true]).sum() for log, true in logs])
+
+
+def _variants(
+    answer: ArrayLike, space: AnswerSpace, V: Matrix, floor: float, link: Link
+) -> Iterator[tuple[Matrix, int]]:
+    """Per question, bit probabilities with each of its choices in turn (a blank first, where there may be one), and the
+    place of the true one."""
+    t, least = np.asarray(answer, dtype=np.int64), BLANK if space.blank else 0
     for question, size in enumerate(space.sizes):
-        rows, true = _variants(t, question, size, space)
-        log = score_bits(R, bit_probabilities(space.onehot(rows), V, floor, link))[0]
-        out[question] = 1 / np.exp(log - log[true]).sum()
-    return out
-
-
-def _variants(t: Codes, question: int, size: int, space: AnswerSpace) -> tuple[Codes, int]:
-    """The answer with every choice of one question in turn (a blank first, where there may be one)."""
-    least = BLANK if space.blank else 0
-    rows = np.repeat(t[None], size - least, axis=0)
-    rows[:, question] = np.arange(least, size)
-    return rows, int(t[question]) - least
+        rows = np.repeat(t[None], size - least, axis=0)
+        rows[:, question] = np.arange(least, size)
+        yield bit_probabilities(space.onehot(rows), V, floor, link), int(t[question]) - least
 
 
 def published_error_estimate(sigma_1: float, mu: float, rows: int) -> float:
@@ -231,9 +228,9 @@ def whole_tuple_disclosure(codes: ArrayLike, space: AnswerSpace, theta: float = 
     """
     _check(theta)
     people, counts = np.unique(np.atleast_2d(np.asarray(codes)), axis=0, return_counts=True)
-    prior = {row.tobytes(): share for row, share in zip(space.onehot(people), counts / counts.sum(), strict=True)}
-    told = 0.0
-    for row in space.onehot(people):
+    rows, told = space.onehot(people), 0.0
+    prior = {row.tobytes(): share for row, share in zip(rows, counts / counts.sum(), strict=True)}
+    for row in rows:
         mine, other = prior[row.tobytes()], prior.get((1 - row).astype(np.uint8).tobytes(), 0.0)
         for chance, against in ((theta, 1 - theta), (1 - theta, theta)):  # sent as it is, or turned over
             if chance > 0:
@@ -305,15 +302,14 @@ def simulate(
         raise TableError("Every respondent needs one class code.")
     if rules.batch < 1:
         raise UsageError(f"The 'batch' parameter must be at least 1. Got {rules.batch!r} instead.")
-    rng = np.random.default_rng(seed)
-    received, sent = SurveyCounts(space.width), 0
+    rng, received = np.random.default_rng(seed), SurveyCounts(space.width)
     versions: list[Version] = []
     none = np.empty(0, dtype=np.int64)
     parts: list[tuple[Codes, Bits, Codes, Codes]] = [(none, np.empty((0, space.width), dtype=np.uint8), none, none)]
     queue = _Queue(np.full(len(people), space.width) if limits is None else np.asarray(limits, dtype=np.int64))
     while queue.arrived < len(people) or len(queue.waiting):
         guidance = Guidance.from_counts(received, rules, startup)
-        versions.append(Version(sent, guidance))
+        versions.append(Version(received.n, guidance))
         who, waited = queue.take(rules.batch, guidance.k)
         if not len(who):
             break  # no one who is left accepts this level, and nothing will change it any more
@@ -322,7 +318,6 @@ def simulate(
         received += SurveyCounts.of(bits, labels[who])
         number = np.full(len(who), len(versions) - 1)
         parts.append((who, bits if keep_rows else bits[:0], number, waited))
-        sent += len(who)
     who, bits, number, waited = (np.concatenate(column) for column in zip(*parts, strict=True))
     never = np.sort(np.concatenate([queue.waiting, np.arange(queue.arrived, len(people))]))
     return SurveyRun(rules, received, versions, who, bits, labels[who], number, waited, never)

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from sfumato.channels.guidance.space import FLOOR, Link, check_law, checked_bits
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import CardError, TableError, UsageError
+from sfumato.table.neighbours.tiles import slices
 
 # What a survey adds up: A_c, the sums of r'r over the received rows of each class [guided-survey, Eq. 4].
 CHUNK = 1 << 24
@@ -52,9 +53,8 @@ class SurveyCounts:
         for label in np.unique(labels):
             mine = r[labels == label]
             total = np.zeros((r.shape[1], r.shape[1]), dtype=np.int64)
-            step = max(1, CHUNK // r.shape[1])
-            for start in range(0, len(mine), step):
-                part = mine[start : start + step].astype(np.float64)
+            for some in slices(len(mine), max(1, CHUNK // r.shape[1])):
+                part = mine[some].astype(np.float64)
                 total += (part.T @ part).astype(np.int64)
             rows[int(label)], sums[int(label)] = len(mine), total
         return cls(r.shape[1], rows, sums)

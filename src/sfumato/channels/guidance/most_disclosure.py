@@ -114,10 +114,10 @@ class _Search:
     """Depth first over sets of answers: at most one of every question, questions in their order."""
 
     def __init__(self, T: Bits, R: Bits, labels: tuple[Codes, Codes], pair: tuple[int, int], space: AnswerSpace):
-        kinds = [(T, labels[0] == pair[0], 1.0), (R, labels[1] == pair[1], 1.0)]
-        kinds += [(T, labels[0] == pair[1], -1.0), (R, labels[1] == pair[0], -1.0)]
-        self.rows = [rows[chosen].astype(np.float32) for rows, chosen, _ in kinds]
-        self.weights = [1 / len(rows) for rows, _, _ in kinds]
+        (plain, received), (one, other) = labels, pair
+        kinds = [(T, plain == one), (R, received == other), (T, plain == other), (R, received == one)]
+        self.rows = [rows[chosen].astype(np.float32) for rows, chosen in kinds]
+        self.weights = [1 / len(rows) for rows, _ in kinds]
         self.slices = space.slices()
 
     def run(self, size: int, work: int, *, only: bool = False, start: float = 0.0) -> tuple[float, float]:
