@@ -54,7 +54,7 @@ def everybody_could_be(known, Z):
     found = np.empty((len(Z), COLUMNS))
     for column in range(COLUMNS):
         mass = np.stack([np.bincount(cells[:, column], weights=row, minlength=100) for row in weights])
-        found[:, column] = best_window(line, mass, 0.05, 0.01).guess
+        found[:, column] = best_window(line, mass, 0.05, 0.01)[0]
     return found
 
 

@@ -30,56 +30,37 @@ class Guess:
 
 
 @dataclass(frozen=True)
-class Candidates(Sequence[Matrix]):
-    """Guesses that are made one after the other, whenever they are asked for: together they would be many tables.
-
-    `made` yields so many for the release rows that it is given.
-    """
-
-    many: int
-    made: Callable[[Codes | slice], Iterator[Matrix]]
-    rows: Codes | slice = field(default_factory=lambda: slice(None))
-
-    def __len__(self) -> int:
-        return self.many
-
-    def __iter__(self) -> Iterator[Matrix]:
-        return self.made(self.rows)
-
-    def __getitem__(self, place: Any) -> Any:
-        return next(islice(self, range(self.many)[place], None))
-
-
-@dataclass(frozen=True)
 class Values(Guess):
     """Private values: row i of `X` (n x d, encoded source columns) is the person behind release row i.
 
-    `candidates` are further guesses, made when they are asked for, between which the adversary cannot choose by itself.
-    The score takes the best of all of them, for which one needs the truth: an upper bound on what the adversary gets.
+    `candidates` yields further guesses about some `rows` of the release, between which the adversary cannot choose by
+    itself: one after the other whenever they are asked for, since together they would be many tables. The score takes
+    the best of all of them, for which one needs the truth: an upper bound on what the adversary gets.
     `aimed` is the guess that is best for the score ("within the tolerance") where it is another than `X`, which is then
     best in mean square and stands behind all figures about errors. `details` are figures about how the guess came
     about, for the report.
     """
 
     X: Matrix
-    candidates: Candidates | tuple[()] = ()
+    candidates: Callable[[Codes | slice], Iterator[Matrix]] | None = None
     details: Mapping[str, float] = field(default_factory=dict)
     aimed: Matrix | None = None
+    rows: Codes | slice = field(default_factory=lambda: slice(None))
 
     @property
     def scored(self) -> Iterator[Matrix]:
         """The guesses of which the best is scored, the adversary's own first."""
-        return chain([self.X if self.aimed is None else self.aimed], self.candidates)
+        return chain(
+            [self.X if self.aimed is None else self.aimed], self.candidates(self.rows) if self.candidates else ()
+        )
 
     def of(self, rows: Codes) -> Values:
         """The same guess about these release rows alone."""
-        candidates = replace(self.candidates, rows=rows) if self.candidates else ()
-        aimed = None if self.aimed is None else self.aimed[rows]
-        return replace(self, X=self.X[rows], candidates=candidates, aimed=aimed)
+        return replace(self, X=self.X[rows], aimed=None if self.aimed is None else self.aimed[rows], rows=rows)
 
     def settled(self, best: int) -> Values:
         """The guess of this number in `scored` alone."""
-        return replace(self, candidates=(), aimed=self.candidates[best - 1] if best else self.aimed)
+        return replace(self, candidates=None, aimed=next(islice(self.scored, best, None)) if best else self.aimed)
 
 
 @dataclass(frozen=True)

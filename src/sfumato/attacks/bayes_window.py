@@ -47,10 +47,11 @@ class MixedBeliefs(Beliefs):
         self.log_prior, self.has_gaps = people.log_prior, bool(np.isnan(known.release).any())
         # The map to what the channels are given, and the variance that each adds in these units.
         matrix, offset = (np.array(part, dtype=np.float64) for part in transform or promised(known.transform))
-        self.variance = np.zeros(len(offset))
+        self.variance, self.seen = np.zeros(len(offset)), []
         for slot, (channel, line) in enumerate(zip(noise.channels, noise.lines, strict=True)):
             if line is None:
                 raise NotApplicableError(f"{channel.tag} components are no linear function of the columns plus noise")
+            self.seen.append((slice(slot, slot + 1), channel, line))
             if not channel.is_exact:
                 gain = float(line.gain[0, 0]) or 1e-12
                 matrix[slot], offset[slot] = matrix[slot] / gain, (offset[slot] - line.offset[0]) / gain
@@ -59,15 +60,11 @@ class MixedBeliefs(Beliefs):
         self.given = people.X @ self.map.matrix.T + self.map.offset
         ends = zip(self.given.min(axis=0), self.given.max(axis=0), strict=True)
         self.supports = [Support.between(float(low), float(high), FINER * cells) for low, high in ends]
-        self.seen = [
-            (slice(slot, slot + 1), channel, line)
-            for slot, (channel, line) in enumerate(zip(noise.channels, noise.lines, strict=True))
-        ]
         places = [one.places(self.given[:, place]) for one, (place, _, _) in zip(self.supports, self.seen, strict=True)]
         self.placed = Placed.of(places, [len(one.values) for one in self.supports], people.log_prior)
-        self.back: Placed | None = None
 
     def smooth(self, share: float) -> None:
+        """Also where people lie in the source columns before a row moves them."""
         A = self.map.matrix
         d = self.X.shape[1]
         spread = np.atleast_2d(np.cov(self.X, rowvar=False)) if len(self.X) > 1 else np.zeros((d, d))
@@ -79,30 +76,20 @@ class MixedBeliefs(Beliefs):
         self.gain = np.linalg.lstsq(across + np.diag(self.variance + speck), A @ H, rcond=1e-13)[0].T
         if self.has_gaps:
             self.gain = np.zeros_like(self.gain)  # people stay where they are
-        self.left = np.sqrt(np.maximum(np.diag(H - self.gain @ A @ H), 0.0))
-        self.back = None
-
-    def _placed_back(self) -> Placed:
-        """Where people lie in the source columns before a row moves them."""
-        if self.back is not None:
-            return self.back
-        A = self.map.matrix
-        fixed = self.X - (self.X @ A.T) @ self.gain.T
-        sources, places = list[tuple[Group, Support, Matrix]](), list[Codes]()
+        left = np.sqrt(np.maximum(np.diag(H - self.gain @ A @ H), 0.0))
+        self.fixed = self.X - (self.X @ A.T) @ self.gain.T
+        self.sources, places = list[tuple[Group, Support, Matrix]](), list[Codes]()
         for group in self.encoding.groups:
-            column = fixed[:, group.start]
-            one = Support.of_group(group, self.cells)
-            if not group.is_onehot:
-                beyond = 4.0 * float(self.left[group.start])
+            if group.is_onehot:
+                one = Support.of_group(group, self.cells)
+                places.append(one.places(self.X[:, group.slice]))
+            else:
+                column, beyond = self.fixed[:, group.start], 4.0 * float(left[group.start])
                 low, high = float(column.min()) - beyond, float(column.max()) + beyond
                 one = Support.between(low, high, min(MOST_CELLS, max(2, math.ceil((high - low) * self.cells))))
                 places.append(one.places(column[:, None]))
-            else:
-                places.append(one.places(self.X[:, group.slice]))
-            sources.append((group, one, one.smoothing(float(self.left[group.start]), 0.0)))
-        self.fixed, self.sources = fixed, sources
-        self.back = Placed.of(places, [len(one.values) for _, one, _ in sources], self.log_prior)
-        return self.back
+            self.sources.append((group, one, one.smoothing(float(left[group.start]), 0.0)))
+        self.back = Placed.of(places, [len(one.values) for _, one, _ in self.sources], self.log_prior)
 
     def _weights(self, Z: Matrix, without: Codes | None = None) -> Any:
         return self.placed.weights(self.placed.smoothed(self.told(Z), self.smoothing), without)
@@ -112,7 +99,7 @@ class MixedBeliefs(Beliefs):
 
     def fit(self, Z: Matrix, own: Codes) -> float:
         weights, moved, total = self._weights(Z, own), self._moved(Z), 0.0
-        at = self._placed_back().at_places(weights)
+        at = self.back.at_places(weights)
         mean = np.clip(weights.T @ self.fixed + moved, 0.0, 1.0)
         for number, (group, support, S) in enumerate(self.sources):
             if group.is_onehot:
@@ -130,7 +117,7 @@ class MixedBeliefs(Beliefs):
 
     def guess(self, Z: Matrix, tolerance: float, out: Matrix, mean: Matrix, sure: Matrix) -> Flags:
         weights, moved = self._weights(Z), self._moved(Z)
-        at = self._placed_back().at_places(weights)
+        at = self.back.at_places(weights)
         mean[:] = np.clip(weights.T @ self.fixed + moved, 0.0, 1.0)
         for number, (group, support, S) in enumerate(self.sources):
             where = group.slice
@@ -183,8 +170,8 @@ class ListedBeliefs(Beliefs):
         self.X, self.listed_prior = people.X, people.log_prior
         self.groups = known.encoding.groups
         self.supports = [Support.of_group(group, cells) for group in self.groups]
-        spreads = [float(self.X[:, group.start].std()) for group in self.groups]
-        self.smoothing = [one.smoothing(ABOUT * wide, 0.0) for one, wide in zip(self.supports, spreads, strict=True)]
+        pairs = zip(self.supports, self.groups, strict=True)
+        self.smoothing = [one.smoothing(ABOUT * float(self.X[:, group.start].std()), 0.0) for one, group in pairs]
         self.smooth(0.0)
 
     def smooth(self, share: float) -> None:
@@ -243,7 +230,6 @@ class BayesWindow(Attack):
     cells: int = parameter(Whole(20, 2_000), "Cells of a number's range.", default=100)
 
     def guess(self, known: Knowledge) -> Guess:
-        """Per released row and column, the value of the best window, or the likeliest category."""
         n, encoding = len(known.release), known.encoding
         out, mean = np.empty((n, encoding.width)), np.empty((n, encoding.width))
         sure = np.empty((n, len(encoding.groups)))

@@ -88,13 +88,12 @@ class Placed:
 
     def believed(self, told: Sequence[Any], smoothing: Sequence[Any], without: Codes | None = None) -> list[Any]:
         """What is believed of every column (rows x places), rows summing to 1: see above; `told` are the f_k."""
-        xp, found = self.arrays.namespace, []
-        smoothed = self.smoothed(told, smoothing)
+        smoothed, found = self.smoothed(told, smoothing), []
         weights = self.at_places(self.weights(smoothed, without))
         for one, smooth, S, here in zip(told, smoothed, smoothing, weights, strict=True):
             belief = one * ((here / smooth) @ S)
             total = belief.sum(axis=1)[:, None]
-            found.append(belief / xp.where(total > 0, total, 1.0))
+            found.append(belief / self.arrays.namespace.where(total > 0, total, 1.0))
         return found
 
     def smoothed(self, told: Sequence[Any], smoothing: Sequence[Any]) -> list[Any]:
@@ -273,16 +272,14 @@ class ColumnBeliefs(Beliefs):
 
     def __init__(self, noise: KnownNoise, encoding: Encoding, people: Likely, cells: int) -> None:
         self.noise, self.X = noise, people.X
-        self.parts: list[tuple[Group, Channel, Line | None]] = []
+        self.groups, self.seen = encoding.groups, []
         for (channel, groups), line in zip(carried_groups(noise.channels, encoding), noise.lines, strict=True):
             if len(groups) == 1:
-                self.parts.append((groups[0], channel, line))
+                self.seen.append((groups[0].slice, channel, line))
             elif channel.is_exact:
-                self.parts += [(group, Exact(group.width), None) for group in groups]
+                self.seen += [(group.slice, Exact(group.width), None) for group in groups]
             else:
                 raise NotApplicableError("some columns of the release were blurred together, not one by one")
-        self.groups = [group for group, _, _ in self.parts]
-        self.seen = [(group.slice, channel, line) for group, channel, line in self.parts]
         self.supports = [Support.of_group(group, cells) for group in self.groups]
         self.spreads = [float(people.X[:, group.start].std()) for group in self.groups]
         self.placed = Placed.of(self._places(people.X), [len(one.values) for one in self.supports], people.log_prior)
@@ -292,7 +289,7 @@ class ColumnBeliefs(Beliefs):
         self.smoothing = [support.smoothing(share * spread, 0.5 * share) for support, spread in pairs]
 
     def copied(self, number: int) -> bool:
-        return self.parts[number][1].is_exact
+        return self.seen[number][1].is_exact
 
     def on(self, device: Arrays) -> ColumnBeliefs:
         """The same on a card or another array library, in double precision.
@@ -353,20 +350,20 @@ class JointBeliefs(ColumnBeliefs):
         first_tells: bool = True,
     ) -> None:
         first, second = encodings
-        self.first_tells = first_tells
         super().__init__(noises[0], first, people, cells)
-        self.width, self.translate = first.width, translate
+        self.width, self.first_tells = first.width, first_tells
         self.other = ColumnBeliefs(noises[1], second, people._replace(X=translate(people.X)), cells)
-        theirs = {group.column.name: number for number, (group, _, _) in enumerate(self.other.parts)}
+        theirs = {group.column.name: number for number, group in enumerate(second.groups)}
         middle = np.concatenate([group.vertices.mean(axis=0) for group in first.groups])
         self.same: dict[int, tuple[int, Codes]] = {}
-        for number, (group, _, _) in enumerate(self.parts):
-            if group.column.name in theirs:
-                rows = np.tile(middle, (len(self.supports[number].values), 1))
-                rows[:, group.slice] = self.supports[number].values
-                place = theirs[group.column.name]
-                seen = translate(rows)[:, self.other.parts[place][0].slice]
-                self.same[number] = place, self.other.supports[place].places(seen)
+        for number, (group, support) in enumerate(zip(first.groups, self.supports, strict=True)):
+            if (place := theirs.get(group.column.name)) is not None:
+                rows = np.tile(middle, (len(support.values), 1))
+                rows[:, group.slice] = support.values
+                self.same[number] = (
+                    place,
+                    self.other.supports[place].places(translate(rows)[:, second.groups[place].slice]),
+                )
 
     def told(self, Z: Matrix) -> list[Any]:
         """What both channels say of every column's values."""
@@ -391,7 +388,7 @@ class JointBeliefs(ColumnBeliefs):
         mine, theirs = super().told(first), self.other.told(second)
         found = np.zeros((len(first), len(second)))
         for number, (place, values) in self.same.items():
-            group, support = self.parts[number][0], self.supports[number]
+            group, support = self.groups[number], self.supports[number]
             spread = np.bincount(support.places(self.X[:, group.slice]), minlength=len(support.values)) + 1.0
             spread /= spread.sum()
             one, two = mine[number].astype(np.float64), theirs[place][:, values].astype(np.float64)

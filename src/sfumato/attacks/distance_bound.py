@@ -86,10 +86,6 @@ class DistanceBound(Attack):
         Positive(100.0), "Standard deviations within which a value counts as possible.", default=4.0
     )
 
-    def guess(self, known: Knowledge) -> Guess:
-        """An interval for the secret of every target."""
-        return self._lemma(known) if self.lemma else self._distances(known)
-
     def _lemma(self, known: Knowledge) -> Guess:
         secret, pairs = promised(known.secret), promised(known.known_rows)
         group = known.encoding.groups[secret]
@@ -105,7 +101,9 @@ class DistanceBound(Attack):
         low = np.minimum(low, 1.0)[:, None]
         return Bounds(low, np.ones_like(low), secret)
 
-    def _distances(self, known: Knowledge) -> Guess:
+    def guess(self, known: Knowledge) -> Guess:
+        if self.lemma:
+            return self._lemma(known)
         secret, pairs, targets = promised(known.secret), promised(known.known_rows), promised(known.targets)
         group = known.encoding.groups[secret]
         slots, kept = np.arange(group.start, group.stop), _exact_slots(known)
@@ -124,9 +122,8 @@ class DistanceBound(Attack):
         possible = np.ones((len(targets), len(options)), dtype=bool)
         for x, row in zip(leaked, index, strict=True):
             seen = ((Z[known.images] - Z[row]) ** 2).sum(axis=1) - 2 * noise.sum()
-            rest = ((targets[:, others] - x[others]) ** 2).sum(axis=1)
             apart = ((options - x[slots]) ** 2).sum(axis=1)
-            predicted = rest[:, None] + apart
+            predicted = ((targets[:, others] - x[others]) ** 2).sum(axis=1)[:, None] + apart
             variance = 8 * predicted * noise.max(initial=0.0) + 4 * FOURTH * (noise**2).sum() + stretch * predicted**2
             slack = self.sureness * np.sqrt(variance) + 1e-9
             if not group.is_onehot:

@@ -193,7 +193,6 @@ class EigenAlignment(Attack):
     most_axes: int = parameter(Whole(1, 1_000), "Axes that are signed.", default=100)
 
     def guess(self, known: Knowledge) -> Guess:
-        """Align the axes, find the signs, turn the release back."""
         sample, s = promised(known.sample), known.release.shape[1]
         if known.columnwise:
             return Abstain(NOTHING_MIXED)
@@ -288,7 +287,6 @@ class IndependentComponents(Attack):
     )
 
     def guess(self, known: Knowledge) -> Guess:
-        """Unmix, match, sign and rescale."""
         if known.columnwise:
             return Abstain(NOTHING_MIXED)
         mean, covariance = promised(known.column_moments)
@@ -322,13 +320,17 @@ class IndependentComponents(Attack):
         settled = self._settled(white)
         if not settled:
             return Abstain("ICA did not converge in any run, which says nothing about privacy")
-        agreement = [_agreement(W, [other for other in settled if other is not W]) for W in settled]
+        # For each component of one run the largest correlation with a component of any other run.
+        agreement = []
+        for W in settled:
+            others = [np.abs(W @ other.T).max(axis=1) for other in settled if other is not W]
+            agreement.append(np.max(others, axis=0) if others else np.zeros(len(W)))
         if max(float(shares.max()) for shares in agreement) <= ALIKE:
             return Abstain(
                 f"ICA did not converge: no two of {self.runs} runs found a common component, which says nothing about "
                 "privacy"
             )
-        best, fits = 0, list[float]()
+        fits = list[float]()
         for W in settled if columns is not None else ():
             costs, _ = matching_costs(white @ W.T, promised(columns))
             fits.append(float(costs[linear_sum_assignment(costs)].sum()))
@@ -347,7 +349,8 @@ class IndependentComponents(Attack):
                 break
             start = np.linalg.qr(rng.standard_normal((rank, rank)))[0]
             found = unmixing_rotation(rows, list(CONTRASTS)[tried % len(CONTRASTS)], start, self.iterations)
-            settled += [] if found is None else [found]
+            if found is not None:
+                settled.append(found)
         return settled
 
 
@@ -374,10 +377,3 @@ def matching_costs(components: Matrix, columns: Matrix) -> tuple[Matrix, Matrix]
     turned = ((-own[:, None, ::-1] - columns[None]) ** 2).mean(axis=2)
     costs = np.minimum(same, turned)
     return np.where(np.isnan(costs), 1e3, costs), np.where(turned < same, -1.0, 1.0)
-
-
-def _agreement(W: Matrix, others: list[Matrix]) -> Matrix:
-    """For each component of one run the largest correlation with a component of any other run."""
-    if not others:
-        return np.zeros(len(W))
-    return np.asarray(np.max([np.abs(W @ other.T).max(axis=1) for other in others], axis=0))

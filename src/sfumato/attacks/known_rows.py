@@ -51,7 +51,6 @@ class KnownRows(Attack):
     )
 
     def guess(self, known: Knowledge) -> Values:
-        """Fit the map to the known pairs and turn it back."""
         pairs = promised(known.known_rows)
         X, index = pairs.X[: self.rows], pairs.index[: self.rows]
         Z, d, s = known.release[index], known.encoding.width, known.release.shape[1]
@@ -98,7 +97,7 @@ def rotated_back(release: Matrix, X: Matrix, Z: Matrix, moments: ColumnMoments, 
     if len(directions) == X.shape[1]:
         return np.asarray(centre + scores @ directions)
     model = Observation(directions, -directions @ centre, np.zeros((len(directions),) * 2))
-    return wiener(scores, model, *moments)
+    return wiener(scores, model, *moments)[0]
 
 
 def _one_more(
@@ -161,7 +160,7 @@ def regressed(
     model = Observation(matrix, image - matrix @ centre, total)
     if not total.any() and np.linalg.matrix_rank(matrix, tol=1e-8) == s == X.shape[1]:
         return model.reverse(release, mean)
-    return wiener(release, model, mean, covariance)
+    return wiener(release, model, mean, covariance)[0]
 
 
 def _blurred_rotation(X: Matrix, Z: Matrix, noise: Matrix) -> Matrix | None:

@@ -52,7 +52,11 @@ def simulated_pairs(known: Knowledge, rng: np.random.Generator) -> Pairs:
     person = np.concatenate([part.source for part in parts])
     labels = None
     if known.labels is not None and all(part.labels is not None for part in parts):
-        labels = _told(known, np.concatenate([part.labels for part in parts if part.labels is not None]), rng)
+        # As they are released: randomized response keeps one, or says any other class, each as likely.
+        labels = np.concatenate([part.labels for part in parts if part.labels is not None])
+        classes = max(len(known.encoding.classes), 2)
+        moved = (labels + rng.integers(1, classes, size=len(labels))) % classes
+        labels = np.where(rng.random(len(labels)) < known.label_keep, labels, moved)
     return Pairs(np.vstack([part.Z for part in parts]), labels, X[person], person)
 
 
@@ -66,13 +70,6 @@ def _released(known: Knowledge, X: Matrix, y: Codes | None, rng: np.random.Gener
     if not known.columnwise and known.transform is None and known.guided is None:
         raise NotApplicableError(NEEDS_MAP)
     return Simulated(released(known, noise, X, rng), y, np.arange(len(X)))
-
-
-def _told(known: Knowledge, y: Codes, rng: np.random.Generator) -> Codes:
-    """Labels as they are released: randomized response keeps one, or says any other class, each as likely."""
-    classes = max(len(known.encoding.classes), 2)
-    moved = (y + rng.integers(1, classes, size=len(y))) % classes
-    return np.where(rng.random(len(y)) < known.label_keep, y, moved)
 
 
 USUAL, LINE, RELEASED, FOREST = range(4)
@@ -90,11 +87,13 @@ Guesses = Callable[[int, int], tuple[Matrix, Matrix]]
 class Learned:
     """A line and a forest, and what is usual beside every released label."""
 
-    def __init__(self, pairs: Pairs, known: Knowledge, gaps: bool, trees: int) -> None:
+    def __init__(self, pairs: Pairs, known: Knowledge, trees: int) -> None:
         from sklearn.ensemble import ExtraTreesRegressor
 
-        self.pairs, self.known, self.gaps = pairs, known, gaps
+        self.pairs, self.known = pairs, known
+        self.codes = np.empty(0, dtype=np.int64) if pairs.labels is None else np.unique(pairs.labels)
         shown = ~np.isnan(pairs.Z)
+        self.gaps = bool(np.isnan(known.release).any() or not shown.all())
         self.filled = np.where(shown, pairs.Z, 0.0).sum(axis=0) / np.maximum(shown.sum(axis=0), 1)
         F = self._features(pairs.Z, pairs.labels)
         scale = F.std(axis=0)
@@ -117,12 +116,12 @@ class Learned:
 
     def _features(self, Z: Matrix, labels: Codes | None) -> Matrix:
         """Released cells, which of them are not reported, and the label."""
-        shown, codes = ~np.isnan(Z), _codes(self.pairs.labels)
+        shown = ~np.isnan(Z)
         parts = [np.where(shown, Z, self.filled)]
         if self.gaps:
             parts.append((~shown).astype(np.float64))
-        if len(codes) and labels is not None:
-            parts.append((labels[:, None] == codes).astype(np.float64))
+        if labels is not None:
+            parts.append((labels[:, None] == self.codes).astype(np.float64))
         return np.hstack(parts)
 
     def reading(self, Z: Matrix, labels: Codes | None) -> Guesses:
@@ -155,15 +154,10 @@ class Learned:
     def _usual(self, places: Codes, count: int, labels: Codes | None, rows: int) -> Matrix:
         """How a column is spread beside each released label; of all people where there is none."""
         belief, told = np.tile(np.bincount(places, minlength=count) / len(places), (rows, 1)), self.pairs.labels
-        if told is not None and labels is not None:
-            for code in _codes(told).tolist():
-                mine = places[told == code]
-                belief[labels == code] = np.bincount(mine, minlength=count) / len(mine)
+        for code in self.codes.tolist() if labels is not None else ():
+            mine = places[told == code]
+            belief[labels == code] = np.bincount(mine, minlength=count) / len(mine)
         return belief
-
-
-def _codes(labels: Codes | None) -> Codes:
-    return np.empty(0, dtype=np.int64) if labels is None else np.unique(labels)
 
 
 def _ones(columns: Codes, width: int) -> sparse.csr_matrix:
@@ -208,7 +202,6 @@ class LearnedInversion(Attack):
     trees: int = parameter(Whole(1, 1_000), "Trees of the forest.", default=20)
 
     def guess(self, known: Knowledge) -> Guess:
-        """Per released row and column, what the best way for the column says."""
         if len(promised(known.sample)) < FEWEST_PEOPLE:
             return Abstain(f"needs at least {FEWEST_PEOPLE} people to learn from")
         rng = np.random.default_rng(0)  # the adversary's own draws; a guess is a function of what is known
@@ -216,16 +209,12 @@ class LearnedInversion(Attack):
         ways = self._chosen(known, pairs, rng)
         # A forest that no column is guessed by need not be grown again from all pairs.
         trees = self.trees if (ways == FOREST).any() else 1
-        guess = self._learned(known, pairs, trees).reading(known.release, known.labels)
+        guess = Learned(pairs, known, trees).reading(known.release, known.labels)
         out, mean = (np.empty((len(known.release), known.encoding.width)) for _ in range(2))
         for number, group in enumerate(known.encoding.groups):
             out[:, group.slice], mean[:, group.slice] = guess(number, int(ways[number]))
         details = {f"columns_{way}": float((ways == place).sum()) for place, way in enumerate(WAYS)}
         return Values(mean, details={"simulated_people": float(len(promised(known.sample))), **details}, aimed=out)
-
-    def _learned(self, known: Knowledge, pairs: Pairs, trees: int) -> Learned:
-        gaps = bool(np.isnan(known.release).any() or np.isnan(pairs.Z).any())
-        return Learned(pairs, known, gaps, trees)
 
     def _chosen(self, known: Knowledge, pairs: Pairs, rng: np.random.Generator) -> Codes:
         """The way in which each column is guessed."""
@@ -235,7 +224,7 @@ class LearnedInversion(Attack):
         right = np.zeros((len(groups), len(WAYS)))
         for mine in (half, ~half):
             held, others = pairs.take(mine), pairs.take(~mine)
-            guess = self._learned(known, others, self.trees).reading(held.Z, held.labels)
+            guess = Learned(others, known, self.trees).reading(held.Z, held.labels)
             for number, group in enumerate(groups):
                 for way in range(len(WAYS)):
                     found, truth = guess(number, way)[0], held.X[:, group.slice]

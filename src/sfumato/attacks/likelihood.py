@@ -6,18 +6,19 @@ transform. That of categories and of "missing" depends on how frequent they are,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from sfumato.attacks.base import Knowledge, KnownNoise, Transform
+from sfumato.attacks.base import Knowledge, KnownNoise, Transform, promised
 from sfumato.attacks.support import HERE, line_log, patterns, reported_mean
 from sfumato.channels import Channel, apart, draw
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.table.neighbours.arrays import Arrays
 from sfumato.table.neighbours.nearest import chosen, in_blocks
+from sfumato.table.neighbours.tiles import slices
 
 
 class Observation(NamedTuple):
@@ -53,9 +54,7 @@ class Observation(NamedTuple):
 
 def transform_of(known: Knowledge) -> Transform:
     """The transform, or the identity for a column-wise release that came without one."""
-    if known.transform is not None:
-        return known.transform
-    return Transform.identity(known.release.shape[1])
+    return known.transform or Transform.identity(known.release.shape[1])
 
 
 def observe(known: Knowledge, mean: Matrix, transform: Transform | None = None) -> Observation:
@@ -93,8 +92,7 @@ def observed_with_mean(known: Knowledge, use_moments: bool = True) -> tuple[Obse
     if use_moments and known.column_moments is not None:
         mean = known.column_moments.mean
     else:
-        first = observe(known, np.zeros(transform_of(known).matrix.shape[1]))
-        mean = into_domain(centre_of(known, first))
+        mean = into_domain(centre_of(known, observe(known, np.zeros(transform_of(known).matrix.shape[1]))))
     return observe(known, mean), mean
 
 
@@ -186,8 +184,7 @@ def log_likelihood(
     """log f(z_i | person j), len(Z) x people, up to a constant per row: the sum over all channels.
 
     A column without noise has a normal kernel of width `exact_width` instead: the adversary's list of people is finite,
-    so that no one on it fits exactly. Without any knowledge of the noise all columns are taken so. `noise`: that of one
-    class, where classes differ.
+    so that no one on it fits exactly. `noise`: that of one class, where classes differ.
     """
     white, given, own, added = _summands(known, people, exact_width, noise)
     Z, total = white(Z), np.zeros((len(Z), len(people.E)))
@@ -202,13 +199,9 @@ def _summands(
 ) -> tuple[Callable[[Matrix], Matrix], Matrix, list[tuple[slice, Channel]], dict[str, dict[int, float]]]:
     """What adds up to a log-likelihood: how rows are prepared, what the channels are given, the channels that are asked
     one by one, and of the others, whose laws are distances, the width of each column by the metric."""
-    noise = known.noise if noise is None else noise
+    noise = noise or promised(known.noise)
     added: dict[str, dict[int, float]] = {"cityblock": {}, "sqeuclidean": {}}
-    if noise is None:
-        added["sqeuclidean"] = dict.fromkeys(range(people.E.shape[1]), exact_width)
-        return (lambda Z: Z), people.E, [], added
-    shared = apart(noise.channels)
-    own = []
+    shared, own = apart(noise.channels), []
     for place, channel in zip(noise.places, noise.channels if shared is None else shared.channels, strict=True):
         metric = ("sqeuclidean", exact_width) if channel.is_exact else channel.metric
         if metric is None:
@@ -216,7 +209,7 @@ def _summands(
         else:
             added[metric[0]].update(dict.fromkeys(range(place.start, place.stop), metric[1]))
     if shared is None:
-        return (lambda Z: Z), people.given, own, added
+        return np.asarray, people.given, own, added
     return shared.white, shared.white(people.given), own, added
 
 
@@ -235,11 +228,9 @@ def normalised(log_weights: Matrix) -> Matrix:
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
-def blocks(rows: int, others: int, cells: int = 200_000) -> Iterator[slice]:
+def blocks(rows: int, others: int, cells: int = 200_000) -> list[slice]:
     """Slices of `rows` such that a block against all `others` has about `cells` cells."""
-    step = max(1, cells // max(others, 1))
-    for start in range(0, rows, step):
-        yield slice(start, min(start + step, rows))
+    return slices(rows, max(1, cells // max(others, 1)))
 
 
 def left_by_device(count: int, bytes_of_a_row: int, work: Callable[[Codes, Arrays], Any]) -> Codes:

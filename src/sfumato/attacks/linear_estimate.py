@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sfumato.attacks.base import Abstain, Attack, Bounds, Candidates, ColumnMoments, Guess, Knowledge, Values, promised
+from sfumato.attacks.base import Abstain, Attack, Bounds, ColumnMoments, Guess, Knowledge, Values, promised
 from sfumato.attacks.likelihood import (
     Observation,
     blocks,
@@ -45,7 +45,6 @@ class KnownTransform(Attack):
     clip: bool = parameter(Flag(), "Whether guesses are clipped to the domain; false as published.", default=True)
 
     def guess(self, known: Knowledge) -> Values:
-        """Turn the transform back and clip to the domain."""
         X = reversed_release(known)
         return Values(into_domain(X) if self.clip else X)
 
@@ -64,7 +63,6 @@ class HardInterval(Attack):
     knows = frozenset({"release", "noise", "images", "secret"})
 
     def guess(self, known: Knowledge) -> Guess:
-        """An interval for the secret of every target."""
         secret, noise = promised(known.secret), promised(known.noise)
         if not known.columnwise:
             return Abstain("the release mixes columns: a component does not confine any single column")
@@ -91,25 +89,22 @@ class NaiveEstimate(Attack):
     helps = frozenset({"column_moments"})
 
     def guess(self, known: Knowledge) -> Values:
-        """The release itself, or its columns stretched over the source columns."""
-        Z, usual = known.release, reported_mean(known.release)
+        moments, usual = known.column_moments, reported_mean(known.release)
+        if moments is not None and known.columnwise:
+            usual = moments.mean
+        Z = np.where(np.isnan(known.release), usual, known.release)
         if known.columnwise:
-            if known.column_moments is not None:
-                usual = known.column_moments.mean
-            return Values(into_domain(np.where(np.isnan(Z), usual, Z)))
-        Z = np.where(np.isnan(Z), usual, Z)
-        d = known.encoding.width
-        s = min(Z.shape[1], d)
-        X = np.full((len(Z), d), 0.5)
-        if known.column_moments is not None:
-            mean, covariance = known.column_moments
-            X[:] = mean
-            spread = Z[:, :s].std(axis=0)
-            scores = (Z[:, :s] - Z[:, :s].mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-            X[:, :s] = mean[:s] + scores * np.sqrt(np.diag(covariance)[:s])
+            return Values(into_domain(Z))
+        X = np.full((len(Z), known.encoding.width), 0.5)
+        Z = Z[:, : X.shape[1]]
+        s = Z.shape[1]
+        if moments is None:
+            low, high = Z.min(axis=0), Z.max(axis=0)
+            X[:, :s] = (Z - low) / np.where(high > low, high - low, 1.0)
         else:
-            low, high = Z.min(axis=0)[:s], Z.max(axis=0)[:s]
-            X[:, :s] = (Z[:, :s] - low) / np.where(high > low, high - low, 1.0)
+            X[:], spread = moments.mean, Z.std(axis=0)
+            scores = (Z - Z.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+            X[:, :s] = moments.mean[:s] + scores * np.sqrt(np.diag(moments.covariance)[:s])
         return Values(into_domain(X))
 
 
@@ -133,21 +128,16 @@ class LinearEstimate(Attack):
     )
 
     def guess(self, known: Knowledge) -> Values:
-        """Weigh every release row against the mean."""
         moments = known.column_moments if self.moments == "known" else None
         model, mean = observed_with_mean(known, self.moments == "known")
         if moments is None:
             signal = covariance_of(known.release) - model.noise
             moments = ColumnMoments(mean, positive_part(model.inverse @ signal @ model.inverse.T))
-        mean, covariance = moments
-        X = into_domain(wiener(known.release, model, mean, covariance))
+        X, told, variance = wiener(known.release, model, *moments)
+        X = into_domain(X)
         if known.column_distributions is None:
             return Values(X)
-        S, told = covariance + _speck(covariance) * np.eye(len(covariance)), np.empty_like(X)
-        for rows, columns in patterns(known.release):
-            A, _, noise = model.of(columns)
-            told[rows] = np.einsum("ij,ij->j", A @ S, _gain(A, S, noise))
-        return Values(X, aimed=_aimed(known, X, mean, np.diag(S), told))
+        return Values(X, aimed=_aimed(known, X, moments.mean, variance, told))
 
 
 def _aimed(known: Knowledge, X: Matrix, mean: Matrix, variance: Matrix, told: Matrix) -> Matrix:
@@ -170,9 +160,9 @@ def _aimed(known: Knowledge, X: Matrix, mean: Matrix, variance: Matrix, told: Ma
             continue
         support, values = Support.of_group(group), distributions[slot]
         places = support.places(np.column_stack([values, np.zeros(len(values))]))
-        prior = np.bincount(places, minlength=support.numbers)[: support.numbers]
+        prior = np.bincount(places, minlength=support.numbers)[: support.numbers].astype(np.float64)
         estimate = X[rows, slot], reliable[rows], told[rows, slot]
-        found[rows, slot] = _best_windows(support, prior.astype(np.float64), float(mean[slot]), half, *estimate)
+        found[rows, slot] = _best_windows(support, prior, float(mean[slot]), half, *estimate)
     return found
 
 
@@ -200,28 +190,20 @@ def _best_windows(
     return found
 
 
-def _speck(covariance: Matrix) -> float:
-    """Added to the source variances: see `wiener`."""
-    return 1e-8 * max(float(np.trace(covariance)) / len(covariance), 1e-3)
-
-
-def _gain(A: Matrix, S: Matrix, noise: Matrix) -> Matrix:
-    """(A S A' + N)^-1 A S."""
-    return np.asarray(np.linalg.lstsq(A @ S @ A.T + noise, A @ S, rcond=1e-13)[0])
-
-
-def wiener(Z: Matrix, model: Observation, mean: Matrix, covariance: Matrix) -> Matrix:
-    """Linear MMSE estimate of the rows behind Z, from the cells that each of them reports.
+def wiener(Z: Matrix, model: Observation, mean: Matrix, covariance: Matrix) -> tuple[Matrix, Matrix, Matrix]:
+    """Linear MMSE estimate of the rows behind Z, from the cells that each of them reports; its variances; the sources'.
 
     A speck is added to the source variances: without it, a direction in which the known moments do not vary (a category
     that the adversary's sample lacks) would be held at its mean even where the release shows it without any noise.
     """
-    S = covariance + _speck(covariance) * np.eye(len(covariance))
-    found = np.empty((len(Z), len(mean)))
+    S = covariance + 1e-8 * max(float(np.trace(covariance)) / len(covariance), 1e-3) * np.eye(len(covariance))
+    found, told = (np.empty((len(Z), len(mean))) for _ in range(2))
     for rows, columns in patterns(Z):
         A, offset, noise = model.of(columns)
-        found[rows] = mean + (Z[np.ix_(rows, columns)] - offset - A @ mean) @ _gain(A, S, noise)
-    return found
+        gain = np.linalg.lstsq(A @ S @ A.T + noise, A @ S, rcond=1e-13)[0]
+        found[rows] = mean + (Z[np.ix_(rows, columns)] - offset - A @ mean) @ gain
+        told[rows] = np.einsum("ij,ij->j", A @ S, gain)
+    return found, told, np.diag(S)
 
 
 # Filtering noise by correlation: keep the principal components in which the data live [HDC05].
@@ -253,7 +235,6 @@ class PrincipalFilter(Attack):
     clip: bool = parameter(Flag(), "Whether guesses are clipped to the domain; false as published.", default=True)
 
     def guess(self, known: Knowledge) -> Values:
-        """Project the reversed release on its first components."""
         model, mean = observed_with_mean(known)
         R = model.reverse(known.release, mean)
         centre = R.mean(axis=0)
@@ -284,7 +265,7 @@ class PrincipalFilter(Attack):
                 done = p
                 yield clipped(X)
 
-        return Values(filtered, Candidates(len(counts), projected))
+        return Values(filtered, projected if len(counts) else None)
 
 
 class SpectralFilter(Attack):
@@ -307,7 +288,6 @@ class SpectralFilter(Attack):
     noise_mean: float = parameter(Between(-1e6, 1e6), "Mean of the logarithm of that noise.", default=0.0)
 
     def guess(self, known: Knowledge) -> Guess:
-        """Keep the directions above the edge and turn the transform back."""
         model, mean = observed_with_mean(known)
         if not self.log:
             return Values(into_domain(model.reverse(above_edge(known.release, model.noise), mean)))

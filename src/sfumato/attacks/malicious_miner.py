@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import combinations
 from typing import ClassVar
 
 import numpy as np
@@ -123,8 +124,7 @@ def plus_minus(space: AnswerSpace, question: int, row_norm: float = 0.5) -> Matr
     sizes = np.array([space.sizes[q] for q in others], dtype=np.float64)
     # The least length of the other entries with sum a is a^2 / sum(1 / s_q), at c_q proportional to 1 / s_q.
     weight = 1 / sizes
-    largest = 1 / math.sqrt(2 + 1 / weight.sum())
-    a = min(row_norm, largest)
+    a = min(row_norm, 1 / math.sqrt(2 + 1 / weight.sum()))
     c = a * weight / weight.sum()
     missing = 1 - 2 * a**2 - (sizes * c**2).sum()
     if missing > 1e-12:  # lengthen without changing the sum: along a direction that sums to zero
@@ -145,16 +145,14 @@ def plus_minus(space: AnswerSpace, question: int, row_norm: float = 0.5) -> Matr
 
 def separation(V: Matrix, people: Codes, space: AnswerSpace, question: int, floor: float, link: Link) -> float:
     """How far apart the bits of two answers to the question lie, all else equal: mean Bhattacharyya distance."""
-    size, total = space.sizes[question], 0.0
-    q = []
+    size, total, told = space.sizes[question], 0.0, []
     for choice in range(size):
         rows = people.copy()
         rows[:, question] = choice
-        q.append(bit_probabilities(space.onehot(rows), V, floor, link))
-    for one in range(size):
-        for other in range(one):
-            overlap = np.sqrt(q[one] * q[other]) + np.sqrt((1 - q[one]) * (1 - q[other]))
-            total += float((1 - np.prod(overlap, axis=1)).mean())
+        told.append(bit_probabilities(space.onehot(rows), V, floor, link))
+    for p, q in combinations(told, 2):
+        overlap = np.sqrt(p * q) + np.sqrt((1 - p) * (1 - q))
+        total += float((1 - np.prod(overlap, axis=1)).mean())
     return total / (size * (size - 1) / 2)
 
 
@@ -192,7 +190,7 @@ class RogueRespondent:
     ) -> Watched:
         """From the published counts of two versions; `own` are the rows that the rogue itself sent in between."""
         mine = SurveyCounts(after.width) if own is None else SurveyCounts.of(own, own_labels, after.width)
-        grown: list[tuple[int, Codes]] = []  # per class, rows of others, and how often each of their bits was 1
+        grown = []  # per class, rows of others, and how often each of their bits was 1
         for label in after:
             new = after.rows[label] - before.rows.get(label, 0) - mine.rows.get(label, 0)
             ones = after.ones(label).astype(np.int64)
@@ -201,12 +199,11 @@ class RogueRespondent:
             if new < 0 or (ones < 0).any():
                 raise UsageError("These are not two versions of one survey in order, or your own rows are not in it.")
             grown.append((new, ones))
-        if sum(n for n, _ in grown) != 1:
-            total = sum((ones for _, ones in grown), np.zeros(after.width))
-            rows = sum(n for n, _ in grown)
-            if rows < 1:
-                raise UsageError("No other person answered between these versions.")
-            share = total / rows
+        rows = sum(n for n, _ in grown)
+        if rows < 1:
+            raise UsageError("No other person answered between these versions.")
+        if rows > 1:
+            share = sum((ones for _, ones in grown), np.zeros(after.width)) / rows
             return Watched(np.full(after.width, np.nan), False, share)
         bits = next(ones for n, ones in grown if n == 1).astype(np.float64)
         return Watched(bits, True, bits)

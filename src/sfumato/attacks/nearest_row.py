@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from sfumato.attacks import likelihood
 from sfumato.attacks.base import (
     LINKABILITY,
     Abstain,
@@ -22,18 +23,6 @@ from sfumato.attacks.base import (
     promised,
 )
 from sfumato.attacks.column_beliefs import released_classes
-from sfumato.attacks.likelihood import (
-    Suspects,
-    below,
-    embed,
-    first_of_largest,
-    into_domain,
-    log_likelihood,
-    noise_weights,
-    own_columns,
-    reversed_release,
-    visit_likelihoods,
-)
 from sfumato.attacks.row_ratios import MOST_COMPARED, Ratios, has_law, visit_ratios
 from sfumato.attacks.support import nearest_reported
 from sfumato.core.accepted import Either, Listed, Nothing, Whole
@@ -75,7 +64,7 @@ _LATEST = _Latest()
 def _computed(known: Knowledge) -> Matrix:
     rows, X = promised(known.lineups)
     count, people, d = X.shape
-    everybody = Suspects.of(known, X.reshape(-1, d))
+    everybody = likelihood.Suspects.of(known, X.reshape(-1, d))
     found = np.empty((count, people))
     codes = np.full(count, NO_CLASS) if known.labels is None else known.labels[rows]
     for code in np.unique(codes).tolist():
@@ -83,8 +72,8 @@ def _computed(known: Knowledge) -> Matrix:
         for block in slices(len(mine), 4):  # each row's with everybody's in a few line-ups, of which its own are kept
             few = mine[block]
             size = len(few) * people
-            some = Suspects(*(part.reshape(count, people, -1)[few].reshape(size, -1) for part in everybody))
-            log = log_likelihood(known, known.release[rows[few]], some, noise, EXACT_WIDTH)
+            some = likelihood.Suspects(*(part.reshape(count, people, -1)[few].reshape(size, -1) for part in everybody))
+            log = likelihood.log_likelihood(known, known.release[rows[few]], some, noise, EXACT_WIDTH)
             own = np.arange(len(few))
             found[few] = log.reshape(len(few), len(few), people)[own, own]
     return found
@@ -101,7 +90,6 @@ class LineUp(Attack):
     """How many stand in a line-up; None for all there are."""
 
     def guess(self, known: Knowledge) -> Guess:
-        """How likely everybody in each line-up is."""
         found = _LATEST.scored(known)
         return Picks(found, promised(known.lineups).rows, self.people or found.shape[1])
 
@@ -157,7 +145,6 @@ class NearestRow(Attack):
     )
 
     def guess(self, known: Knowledge) -> Guess:
-        """The likeliest, or nearest, release row of every target."""
         targets = promised(known.targets)
         whole = self.columns is None and not np.isnan(targets).any()
         if whole and has_law(known, len(targets), MOST_COMPARED):
@@ -165,8 +152,8 @@ class NearestRow(Attack):
         if known.guided is not None:
             return Abstain("needs the whole record, and a release that is not too large for likelihoods")
         if whole:
-            weights = noise_weights(known)
-            queries, rows = embed(known, targets) * weights, known.release * weights
+            weights = likelihood.noise_weights(known)
+            queries, rows = likelihood.embed(known, targets) * weights, known.release * weights
         else:
             held = held_slots(known, self.columns)
             if not len(held):
@@ -188,7 +175,7 @@ def _likeliest_rows(known: Knowledge, targets: Matrix) -> Links:
     def visit(ratios: Ratios) -> None:
         """The likeliest row so far, the first of equals, and the log of the sum of all ratios."""
         (top, value), people, told = ratios.best(), ratios.people, ratios.sums()
-        better = below(value) > best[people]
+        better = likelihood.below(value) > best[people]
         best[people[better]], index[people[better]] = value[better], ratios.rows[top[better]]
         total[people] = np.logaddexp(total[people], told)
 
@@ -210,8 +197,8 @@ def held_slots(known: Knowledge, columns: Sequence[int] | None) -> Codes:
 def comparable_rows(known: Knowledge) -> Matrix:
     """The release in the source space: as it stands, or with its transform turned back."""
     if not known.columnwise:
-        return reversed_release(known)
-    slopes, offset = np.diag(own_columns(known).matrix), own_columns(known).offset
+        return likelihood.reversed_release(known)
+    slopes, offset = np.diag(likelihood.own_columns(known).matrix), likelihood.own_columns(known).offset
     return np.asarray((known.release - offset) / np.where(np.abs(slopes) > 1e-9, slopes, np.inf))
 
 
@@ -219,7 +206,7 @@ def comparable_weights(known: Knowledge) -> Matrix:
     """Weights of the source columns: by their noise where the release has these columns, else all the same."""
     if not known.columnwise:
         return np.ones(known.encoding.width)
-    return np.asarray(noise_weights(known) * np.abs(np.diag(own_columns(known).matrix)))
+    return np.asarray(likelihood.noise_weights(known) * np.abs(np.diag(likelihood.own_columns(known).matrix)))
 
 
 class AttributeInference(Attack):
@@ -238,7 +225,6 @@ class AttributeInference(Attack):
     neighbours: int = parameter(Whole(1, 1_000), "Released rows that are asked.", default=5)
 
     def guess(self, known: Knowledge) -> Guess:
-        """The secret of every target."""
         secret, targets = promised(known.secret), promised(known.targets)
         held = held_slots(known, [number for number in range(len(known.encoding.groups)) if number != secret])
         if not len(held):
@@ -271,7 +257,7 @@ class AttributeInference(Attack):
 
 def _told(distance: Matrix, seen: Matrix, group: Group, secret: int) -> Secrets:
     """The secret of every target, as its nearest rows (targets x neighbours x width) say."""
-    votes, seen = 1.0 / (distance**2 + 1e-12), into_domain(seen)
+    votes, seen = 1.0 / (distance**2 + 1e-12), likelihood.into_domain(seen)
     mean = np.einsum("tk,tkw->tw", votes, seen) / votes.sum(axis=1, keepdims=True)
     if not group.is_onehot:
         mean[:, 0] = weighted_median(seen[:, :, 0], votes)
@@ -306,7 +292,6 @@ class NearestSource(Attack):
     helps = frozenset({"transform", "noise", "noise_covariance", "labels", "register_labels", "guided"})
 
     def guess(self, known: Knowledge) -> Guess:
-        """The likeliest or nearest person of every release row."""
         register = promised(known.register)
         lawful = has_law(known, len(register))
         if known.guided is not None and not lawful:
@@ -327,8 +312,8 @@ class NearestSource(Attack):
 
 
 def _nearest(known: Knowledge, rows: Codes, people: Codes) -> tuple[Codes, Matrix]:
-    weights = noise_weights(known)
-    placed = embed(known, promised(known.register)[people]) * weights
+    weights = likelihood.noise_weights(known)
+    placed = likelihood.embed(known, promised(known.register)[people]) * weights
     distance, index = nearest_reported(known.release[rows] * weights, placed)
     return people[index[:, 0]], distance[:, 0]
 
@@ -338,13 +323,16 @@ def _likeliest(known: Knowledge, code: int, rows: Codes, people: Codes, told: Ma
     place, doubt = np.empty(len(rows), dtype=np.int64), np.empty(len(rows))
 
     def visit(block: slice, log: Any, arrays: Arrays) -> None:
-        first, top = first_of_largest(arrays, log, axis=1)
+        first, top = likelihood.first_of_largest(arrays, log, axis=1)
         share = arrays.namespace.log(arrays.namespace.exp(log - top[:, None]).sum(axis=1))
         place[block], doubt[block] = arrays.get(first), arrays.get(share)
 
-    suspects, noise = Suspects.of(known, promised(known.register)[people]), promised(known.noise).of_class(code)
+    suspects, noise = (
+        likelihood.Suspects.of(known, promised(known.register)[people]),
+        promised(known.noise).of_class(code),
+    )
     with np.errstate(invalid="ignore"):
-        visit_likelihoods(known, rows, suspects, noise, told, visit)
+        likelihood.visit_likelihoods(known, rows, suspects, noise, told, visit)
     found, none_fit = people[place], ~np.isfinite(doubt)
     if none_fit.any():
         doubt[none_fit] = float(doubt[~none_fit].max(initial=0.0)) + 1.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -37,7 +36,6 @@ class PosteriorGuess(Attack):
     rows: int = parameter(Whole(2, 1_000_000), "People who stand for the population.", default=4000)
 
     def guess(self, known: Knowledge) -> Guess:
-        """Per release row and question, the choice of highest posterior probability."""
         if not isinstance(known.guided, Guided):
             return Abstain("the release has stages, and is no guided survey")
         out = np.zeros((len(known.release), known.encoding.width))
@@ -97,7 +95,6 @@ class PosteriorBreach(Attack):
             )
 
     def guess(self, known: Knowledge) -> Guess:
-        """Prior and posterior of every property for every record."""
         properties = properties_of(known, self.parts)
         if known.columnwise:
             return self._columns(known, properties)
@@ -124,17 +121,23 @@ class PosteriorBreach(Attack):
             if group is None:
                 return Abstain("some columns of the release were blurred together, not one by one")
             here = [i for i, item in enumerate(properties) if place.start <= item.slot < place.stop]
-            values, weights = self._possible_values(known, group)
             mine, columns = [properties[i] for i in here], slice(here[0], here[-1] + 1)
             if channel.is_exact:
                 after[:, columns] = truths(mine, known.release)
                 continue
+            values, weights = self._possible_values(known, group)
             holds = np.column_stack([item.covers(values[:, item.slot - group.start]) for item in mine]).astype(float)
             left = _by_device(channel, values, weights, holds, known.release[:, place], after[:, columns])
             for block in blocks(len(left), len(values)):
                 rows = left[block]
                 weighed = posterior(values, weights, channel, known.release[rows, place])
-                after[rows, columns] = _believed(mine, holds, values, group, weighed)
+                after[rows, columns] = weighed @ holds
+                if group.has_indicator:
+                    # What is believed of a number is believed of it *if there is one*: a cell that is reported missing
+                    # moves the belief that it is missing, which is the last of its properties, and no other.
+                    there = weighed * (values[:, 1] < 0.5)
+                    total = np.maximum(there.sum(axis=1, keepdims=True), 1e-300)
+                    after[rows, columns.start : columns.stop - 1] = there @ holds[:, :-1] / total
         prior = self._prior(known, properties)
         return Posteriors(prior, np.clip(after, 0.0, 1.0), properties, self.rho1, self.rho2, columnwise=True)
 
@@ -142,7 +145,7 @@ class PosteriorBreach(Attack):
         """Values of one source column as its population has them, and how likely each is."""
         distributions = promised(known.column_distributions)
         if group.is_onehot:
-            shares = np.array([distributions[slot].mean() for slot in range(group.start, group.stop)])
+            shares = np.array([column.mean() for column in distributions[group.slice]])
             return np.asarray(group.vertices), shares / max(float(shares.sum()), 1e-300)
         numbers = np.sort(spread_out(distributions[group.start], self.grid))[:, None]
         weights = np.full(len(numbers), 1.0 / len(numbers))
@@ -192,21 +195,6 @@ def _by_device(channel: Channel, values: Matrix, weights: Matrix, holds: Matrix,
         return left_by_device(len(Z), 48 * len(values), work)
 
 
-def _believed(properties: Sequence[Property], holds: Matrix, values: Matrix, group: Group, weights: Matrix) -> Matrix:
-    """How far each row of `weights` (n x values of one source column) believes in every property of that column.
-
-    What is believed of a number is believed of it *if there is one*: a cell that is reported missing moves the belief
-    that it is missing, and no other.
-    """
-    found = np.asarray(weights @ holds)
-    if group.has_indicator:
-        numbers = [i for i, item in enumerate(properties) if item.slot == group.start]
-        present = weights * (values[:, 1] < 0.5)
-        total = np.maximum(present.sum(axis=1, keepdims=True), 1e-300)
-        found[:, numbers] = present @ holds[:, numbers] / total
-    return found
-
-
 def posterior(values: ArrayLike, probabilities: ArrayLike | None, channel: Channel, z: ArrayLike) -> Matrix:
     """P(X = values[j] | Z = z[i]) for one channel: len(z) x len(values); rows sum to 1.
 
@@ -245,6 +233,5 @@ def properties_of(known: Knowledge, parts: int) -> tuple[Property, ...]:
 
 def spread_out(sample: Matrix, most: int) -> Matrix:
     """At most `most` rows of a sample, evenly over its order."""
-    if len(sample) <= most:
-        return np.asarray(sample, dtype=np.float64)
-    return np.asarray(sample[np.linspace(0, len(sample) - 1, most).round().astype(int)], dtype=np.float64)
+    some = sample if len(sample) <= most else sample[np.linspace(0, len(sample) - 1, most).round().astype(int)]
+    return np.asarray(some, dtype=np.float64)

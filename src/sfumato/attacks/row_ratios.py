@@ -137,7 +137,6 @@ class Membership(Attack):
     )
 
     def guess(self, known: Knowledge) -> Guess:
-        """A score per candidate, higher for people who seem to be in the table."""
         lawful = has_law(known, len(promised(known.candidates)), MOST_COMPARED)
         placed = known.guided is None  # where a person would lie in the release
         if lawful and (self.statistic == "likelihood" or not placed):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -49,20 +48,21 @@ class Predicates(Guess):
 
     def counts(self, X: Matrix | Sorted) -> Codes:
         """How many records meet each."""
-        return self._found(X if isinstance(X, Sorted) else Sorted(X))[0]
+        return self._found(X)[0]
 
     def alone(self, X: Matrix | Sorted) -> Codes:
         """The only record that meets each; -1 where none does, or several."""
-        count, record = self._found(X if isinstance(X, Sorted) else Sorted(X), enough=2)
+        count, record = self._found(X, enough=2)
         return np.where(count == 1, record, -1)
 
-    def _found(self, records: Sorted, enough: int | None = None) -> tuple[Codes, Codes]:
+    def _found(self, X: Matrix | Sorted, enough: int | None = None) -> tuple[Codes, Codes]:
         """How many records meet each, and one that does. With `enough` none is looked for beyond so many.
 
         Only records within the rarest condition are looked at. Most predicates are met by many records: a few of these
         tell so, and only of the others more are looked at.
         """
-        first, last = np.empty(self.slots.shape, dtype=np.int64), np.empty(self.slots.shape, dtype=np.int64)
+        records = X if isinstance(X, Sorted) else Sorted(X)
+        first, last = (np.empty(self.slots.shape, dtype=np.int64) for _ in range(2))
         for slot in np.unique(self.slots):
             at, values = self.slots == slot, records.column(slot)[0]
             first[at] = np.searchsorted(values, self.low[at], side="left")
@@ -71,7 +71,7 @@ class Predicates(Guess):
         every = np.arange(len(self))
         rarest = self.slots[every, conditions[:, 0]]
         begin, end = first[every, conditions[:, 0]], last[every, conditions[:, 0]]
-        count, record = np.zeros(len(self), dtype=np.int64), np.zeros(len(self), dtype=np.int64)
+        count, record = (np.zeros(len(self), dtype=np.int64) for _ in range(2))
         size, left = WINDOW if enough else AT_ONCE, every[begin < end]
         if conditions.shape[1] == 1:  # nothing is left to look at
             for slot in np.unique(rarest[left]):
@@ -103,16 +103,12 @@ class Sorted:
     """Records whose columns are sorted when they are first asked for."""
 
     def __init__(self, X: Matrix) -> None:
-        self._X = X
+        self.across = np.ascontiguousarray(X.T)
+        """Columns x records, side by side in memory."""
         self._columns: dict[int, tuple[Floats, Codes]] = {}
 
     def __len__(self) -> int:
-        return len(self._X)
-
-    @cached_property
-    def across(self) -> Matrix:
-        """Columns x records, side by side in memory."""
-        return np.ascontiguousarray(self._X.T)
+        return int(self.across.shape[1])
 
     def column(self, slot: int) -> tuple[Floats, Codes]:
         """Reported values of one column in order, and whose they are."""
@@ -153,7 +149,6 @@ class SinglingOut(Attack):
     predicates: int = parameter(Whole(10, 100_000), "How many are tried at most.", default=1_000)
 
     def guess(self, known: Knowledge) -> Guess:
-        """Predicates over several columns."""
         R, rng = comparable_rows(known), np.random.default_rng(0)
         joined = min(self.columns, len(known.encoding.groups))
         found, records, about = list[Predicates](), Sorted(R), list[Codes]()
@@ -190,21 +185,16 @@ class SinglingOutOneColumn(Attack):
     predicates: int = parameter(Whole(10, 100_000), "How many are tried at most.", default=1_000)
 
     def guess(self, known: Knowledge) -> Guess:
-        """Predicates over one column: a value that occurs once, the least and the largest."""
-        R = comparable_rows(known)
-        records = Sorted(R)
-        found: list[Matrix] = []
+        records, found = Sorted(comparable_rows(known)), list[Matrix]()
         for group in known.encoding.groups:
-            slots = range(group.start, group.stop) if group.is_onehot else (group.start,)
-            for slot in slots:
-                values, _ = records.column(slot)
-                if group.is_onehot:
-                    found.append(np.array([[slot, 0.5, OPEN]]))
-                elif len(values):
-                    once, count = np.unique(np.round(values, 9), return_counts=True)
-                    low = np.array([*once[count == 1] - 1e-9, values[-1] - 1e-9, -OPEN])
-                    high = np.array([*once[count == 1] + 1e-9, OPEN, values[0] + 1e-9])
-                    found.append(np.column_stack([np.full(len(low), slot), low, high]))
+            values, _ = records.column(group.start)
+            if group.is_onehot:
+                found.append(np.array([[slot, 0.5, OPEN] for slot in range(group.start, group.stop)]))
+            elif len(values):
+                once, count = np.unique(np.round(values, 9), return_counts=True)
+                low = np.array([*once[count == 1] - 1e-9, values[-1] - 1e-9, -OPEN])
+                high = np.array([*once[count == 1] + 1e-9, OPEN, values[0] + 1e-9])
+                found.append(np.column_stack([np.full(len(low), group.start), low, high]))
         table = np.concatenate(found)
         order, kept = np.random.default_rng(0).permutation(len(table)), list[Predicates]()
         for some in slices(len(table), AT_ONCE):
@@ -221,7 +211,7 @@ def away_from_median(R: Matrix, rows: Codes, groups: Codes, encoding: Encoding, 
     slots, low, high = (np.empty(groups.shape) for _ in range(3))
     for number, group in enumerate(encoding.groups):
         at = np.nonzero(groups == number)
-        mine = R[rows[at[0]], group.start : group.stop]
+        mine = R[rows[at[0]], group.slice]
         if group.is_onehot:
             slots[at], low[at], high[at] = group.start + mine.argmax(axis=1), 0.5, OPEN
             continue

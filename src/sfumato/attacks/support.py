@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from sfumato.core.array_types import Codes, Matrix
 from sfumato.table import Group
 from sfumato.table.neighbours.arrays import Arrays
 from sfumato.table.neighbours.nearest import nearest
+from sfumato.table.neighbours.tiles import slices
 
 TOLERANCE = 0.05
 """A number counts as guessed within this share of the column's range."""
@@ -39,22 +40,14 @@ def half_width(group: Group, tolerance: float) -> float:
     return max(tolerance + 1e-9, half_step(group) - 1e-9)
 
 
-class Windowed(NamedTuple):
-    """A guess for every row, how much is believed to lie within the window about it, and whether no other is close."""
-
-    guess: Any
-    mass: Any
-    clear: Any = None
-
-
 def best_window(
     values: Matrix, mass: Any, half: float, extent: float = 0.0, arrays: Arrays = HERE, nearly: float = 0.0
-) -> Windowed:
-    """Per row of `mass` (n x values) the middle of the window of half width `half` that holds most.
+) -> tuple[Any, Any, Any]:
+    """Per row of `mass` (n x values) the middle of the window of half width `half` that holds most, and how much.
 
     `values` ascend; each stands for all numbers within half an `extent` of it, which must lie inside all of them.
     `mass` lies where `arrays` works. With `nearly` it is also told where no other window holds as much but for that
-    share: elsewhere rounding could have chosen another.
+    share (else None): elsewhere rounding could have chosen another.
     """
     xp = arrays.namespace
     last = np.searchsorted(values, values + (2.0 * half - extent) * (1 + 1e-12), "right") - 1
@@ -67,7 +60,7 @@ def best_window(
     away = xp.where(held >= most * (1.0 - AS_GOOD), abs(middles - mean[:, None]), np.inf)
     best = xp.argmin(away, axis=1)
     clear = (held >= most * (1.0 - nearly)).sum(axis=1) == 1 if nearly else None
-    return Windowed(middles[best], arrays.pick(held, best[:, None])[:, 0], clear)
+    return middles[best], arrays.pick(held, best[:, None])[:, 0], clear
 
 
 def line_log(arrays: Arrays, line: OnLine, given: Any) -> Any:
@@ -122,15 +115,13 @@ class Support:
         """Of a source column: cells of its range, its whole steps, its categories, and "missing"."""
         if group.is_onehot:
             return cls(np.asarray(group.vertices), 0, 0.0)
-        step = 2.0 * half_step(group)
-        extent = 0.0
-        values: Any = np.array([0.5])
+        step, extent = 2.0 * half_step(group), 0.0
+        line: Matrix = np.array([0.5])
         if step and round(1 / step) < 2 * cells:
-            values = np.linspace(0.0, 1.0, round(1 / step) + 1)
+            line = np.linspace(0.0, 1.0, round(1 / step) + 1)
         elif not group.is_constant:
             extent = 1.0 / cells
-            values = np.linspace(0.5 * extent, 1.0 - 0.5 * extent, cells)
-        line: Matrix = values
+            line = np.linspace(0.5 * extent, 1.0 - 0.5 * extent, cells)
         if not group.has_indicator:
             return cls(line[:, None], len(line), extent)
         pairs = np.vstack([np.column_stack([line, np.zeros(len(line))]), [[0.5, 1.0]]])
@@ -155,9 +146,7 @@ class Support:
         line = self.line
         step = (line[-1] - line[0]) / max(len(line) - 1, 1) or 1.0
         found: Codes = np.clip(np.rint((X[:, 0] - line[0]) / step), 0, len(line) - 1).astype(np.int64)
-        if len(self.values) == self.numbers:
-            return found
-        return np.where(X[:, 1] > 0.5, self.numbers, found)
+        return found if len(self.values) == self.numbers else np.where(X[:, 1] > 0.5, self.numbers, found)
 
     def likelihood(self, channel: Channel, Z: Matrix, line: Line | None, device: Arrays | None = None) -> Any:
         """f(z_i | value j) up to a factor per row, which is its largest; the mean over its cell for a number.
@@ -195,8 +184,6 @@ class Support:
         if self.extent:
             spread = self.extent if line is None else math.sqrt(line.covariance[0, 0]) / max(abs(line.gain[0, 0]), 1e-9)
             inside = min(PLACES, max(1, math.ceil(2.0 * self.extent / max(spread, 1e-12))))
-        if inside == 1:
-            return [self.values]
         found = []
         for move in ((np.arange(inside) + 0.5) / inside - 0.5) * self.extent:
             values = self.values.copy()
@@ -210,14 +197,12 @@ class Support:
         Numbers by a normal kernel of this `width`, categories (and "missing") by keeping all but `mixing`.
         """
         s, n = len(self.values), self.numbers
-        found = np.zeros((s, s))
-        if n:
-            width = max(width, WITHIN_CELL * self.extent, 1e-9)
+        if not n:
+            found = (1.0 - mixing) * np.eye(s) + mixing / s
+        else:
+            found, width = np.eye(s), max(width, WITHIN_CELL * self.extent, 1e-9)
             found[:n, :n] = np.exp(-0.5 * ((self.line[:, None] - self.line) / width) ** 2)
             found[:n, :n] /= found[:n, :n].sum(axis=1, keepdims=True)
-        if s > n:
-            kinds = 1 if n else s
-            found[n:, n:] = np.eye(s - n) if kinds == 1 else (1.0 - mixing) * np.eye(s) + mixing / s
         return (1.0 - FLOOR) * found + FLOOR / s
 
 
@@ -258,9 +243,7 @@ def nearest_reported(queries: Matrix, rows: Matrix, k: int = 1) -> tuple[Matrix,
     usual = np.log1p(_spread(queries) + _spread(rows) + (reported_mean(queries) - reported_mean(rows)) ** 2)
     a, b = np.where(seen, queries, 0.0), np.where(other, rows, 0.0)
     distance, index = np.empty((len(a), k)), np.empty((len(a), k), dtype=np.int64)
-    step = max(1, BLOCK // max(len(b), 1))
-    for start in range(0, len(a), step):
-        block = slice(start, min(start + step, len(a)))
+    for block in slices(len(a), max(1, BLOCK // max(len(b), 1))):
         mine, there = a[block], seen[block].astype(np.float64)
         squares = (mine**2) @ other.T - 2.0 * mine @ b.T + there @ (b**2).T
         squares += usual.sum() - (there * usual) @ other.T

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sfumato.attacks.base import ColumnMoments, Knowledge, KnownNoise, Transform, Values
+from sfumato.attacks.base import ColumnMoments, Knowledge, KnownNoise, Transform, Values, promised
 from sfumato.attacks.linear_estimate import KnownTransform, LinearEstimate, NaiveEstimate, PrincipalFilter
 from sfumato.attacks.metrics.privacy import interval_width
 from sfumato.attacks.metrics.utility import accuracy
@@ -199,9 +199,9 @@ def candidates(known: Knowledge, truth: Matrix, most: int) -> tuple[Matrix, Matr
     filter's own number; and the former number. Neither is clipped."""
     guess = PrincipalFilter(clip=False, most_candidates=most).run(known)
     assert isinstance(guess, Values)
-    tried = guess.candidates or (guess.X,)
-    best = int(np.argmin([float(((X - truth) ** 2).mean()) for X in tried]))
-    return tried[best], guess.X, best + 1
+    tried = [float(((X - truth) ** 2).mean()) for X in guess.scored][1:]  # the first is the filter's own
+    best = int(np.argmin(tried)) + 1
+    return promised(guess.settled(best).aimed), guess.X, best
 
 
 def filtered(known: Knowledge, split: Split) -> Reached:
