@@ -56,6 +56,8 @@ class RandomizedResponse(Channel):
     def epsilon(self) -> float:
         return 0.0 if self.categories < 2 else response_epsilon(self.threshold, self.categories)
 
+    anything = epsilon  # 1/k lies between the two probabilities that make up 1
+
     def mean_line(self) -> tuple[float, float]:
         return 1.0, 0.0  # answers are compared as they are
 
@@ -108,11 +110,6 @@ class RandomizedResponse(Channel):
 
     def log_anything(self, z: Matrix) -> Matrix:
         return np.full(len(z), -math.log(self.categories))
-
-    @property
-    def anything(self) -> float:
-        """1/k lies between the two probabilities that make up 1."""
-        return self.epsilon
 
     def line(self, values: Matrix) -> Line:
         """P(slot = 1 | x) = q + g x. The covariance of the report given x, averaged over slots of mean mu, is

@@ -73,9 +73,7 @@ class UnitVector(Channel):
     def width(self) -> int:
         return self.dimension
 
-    @property
-    def numbers(self) -> int:
-        return self.dimension
+    numbers = width
 
     @property
     def path(self) -> str:

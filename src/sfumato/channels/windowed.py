@@ -158,10 +158,6 @@ class Windowed(InRange):
             return self._of_cells(uniform_integers(rng, self.cells + self.steps, (rows, 1)))
         return self._released((1.0 + self.window) * rng.random((rows, 1)) - 0.5 * self.window)
 
-    @property
-    def anything(self) -> float:
-        return self.epsilon
-
     def log_anything(self, z: Matrix) -> Matrix:
         """The uniform density: between the two others, which have the same mass in all."""
         inside = self._inside(self._positions(z[:, 0]))
@@ -227,6 +223,8 @@ class Windowed(InRange):
         if self.steps:
             return response.odds_epsilon(self.threshold, self.cells, self.steps)
         return abs(math.log(self.near / ((1.0 - self.near) * self.window)))
+
+    anything = epsilon
 
 
 # The piecewise mechanism: a released number is right on average [Wang et al. 2019].

@@ -169,14 +169,8 @@ def score_links(guess: Links, truth: Truth, control_guess: Links | None = None) 
     control, details = None, nearness(guess, control_guess)
     if control_guess is not None and truth.control_targets is not None:
         control = float(privacy.same_rows(truth.rows[control_guess.index], truth.control_targets).mean())
-    return _of_links(
-        right,
-        guess.distance,
-        truth.share,
-        baseline=_chance(truth.rows, truth.targets, truth.labels, truth.target_labels, truth.label_keep),
-        control=control,
-        details=details,
-    )
+    chance = _chance(truth.rows, truth.targets, truth.labels, truth.target_labels, truth.label_keep)
+    return _of_links(right, guess.distance, truth.share, chance, details, control)
 
 
 def nearness(guess: Links, control: Links | None) -> dict[str, float]:
@@ -201,20 +195,15 @@ def score_sources(guess: Sources, truth: Truth) -> ScoredGuess | Abstain:
     right = privacy.same_rows(truth.register[guess.index], truth.rows)
     code, n = privacy.row_codes(np.vstack([truth.rows, truth.register])), len(truth.rows)
     never = float(np.mean(~np.isin(code[n:], code[:n])))
-    return _of_links(
-        right,
-        guess.distance,
-        truth.share,
-        baseline=_chance(truth.register, truth.rows, truth.register_labels, truth.labels, truth.label_keep),
-        details={"source_hits": float(right.mean()), "never_drawn": never},
-    )
+    chance = _chance(truth.register, truth.rows, truth.register_labels, truth.labels, truth.label_keep)
+    details = {"source_hits": float(right.mean()), "never_drawn": never}
+    return _of_links(right, guess.distance, truth.share, chance, details)
 
 
 def _of_links(
     right: Flags,
     distance: Matrix,
     share: float,
-    *,
     baseline: float,
     details: dict[str, float],
     control: float | None = None,

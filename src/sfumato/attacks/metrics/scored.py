@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sfumato.attacks.base import Abstain, Knowledge, Posteriors, Secrets, Values, truths
+from sfumato.attacks.base import Abstain, Knowledge, Posteriors, Secrets, Values, promised, truths
 from sfumato.attacks.column_beliefs import FEWEST, label_likelihood
 from sfumato.attacks.known_rows import KnownRows
 from sfumato.attacks.metrics import privacy
@@ -81,21 +81,14 @@ class Truth(Knowledge):
     share: float = 0.01
 
     @property
-    def population(self) -> Matrix:
-        """Rows from which the baseline learns what is usual: people outside the table where there are any."""
-        return self.rows[self._owned] if self.sample is None or not len(self.sample) else self.sample
-
-    @property
-    def population_labels(self) -> Codes | None:
-        """Their classes."""
-        if self.sample is None or not len(self.sample):
-            # Where rows are made up, released classes are not those of the people, nor as many.
-            return None if self.labels is None or len(self.labels) != len(self.rows) else self.labels[self._owned]
-        return self.sample_labels
-
-    @property
-    def _owned(self) -> Flags:
-        return np.asarray(~np.isnan(self.rows).any(axis=1))
+    def population(self) -> tuple[Matrix, Codes | None]:
+        """Rows from which the baseline learns what is usual, people outside the table where there are any; classes."""
+        if self.sample is not None and len(self.sample):
+            return self.sample, self.sample_labels
+        owned = ~np.isnan(self.rows).any(axis=1)
+        # Where rows are made up, released classes are not those of the people, nor as many.
+        labelled = self.labels is not None and len(self.labels) == len(self.rows)
+        return self.rows[owned], promised(self.labels)[owned] if labelled else None
 
 
 @dataclass(frozen=True)
@@ -156,10 +149,10 @@ def unseen_guess(truth: Truth, labels: Codes | None, rows: int) -> Matrix:
 
 def by_class(truth: Truth, labels: Codes | None, rows: int) -> Iterator[tuple[Flags, Matrix, Matrix]]:
     """Rows whose label is the same, people of the population who may have it, and how likely each has."""
-    if labels is None or truth.population_labels is None:
-        yield np.ones(rows, dtype=bool), truth.population, np.ones(len(truth.population))
+    population, classes = truth.population
+    if labels is None or classes is None:
+        yield np.ones(rows, dtype=bool), population, np.ones(len(population))
         return
-    population, classes = truth.population, truth.population_labels
     count = max(len(truth.encoding.classes), int(classes.max(initial=0)) + 1, 2)
     for code in np.unique(labels).tolist():
         weights = np.exp(label_likelihood(classes == code, truth.label_keep, count))
