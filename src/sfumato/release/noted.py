@@ -113,9 +113,9 @@ class Account:
     ) -> dict[str, Any]:
         """What the card says of earlier releases; this one is noted in the same moment, before it becomes visible.
         `memory` names what `--only-new` remembers of it. `undo` strikes it off again; a fit that was charged stays."""
-        kept: dict[str, Any] | None = None  # where the roll of it will be, and what of
-        if self.roll is not None:
-            kept = {"name": secrets.token_hex(8), "tags": list(self.roll.tags), "people": self.roll.has_people}
+        roll, kept = self.roll, None  # where the roll of it will be, and what of
+        if roll is not None:
+            kept = {"name": secrets.token_hex(8), "tags": list(roll.tags), "people": roll.has_people}
         self.note = self._noted(mechanism) | {
             "epsilon": guarantee.proved if math.isfinite(guarantee.proved) else None,
             "exact_label": guarantee.exact_label,
@@ -169,7 +169,7 @@ def of_ledger(ledger: Ledger, table: Table, target: Path | None, schema: Schema,
 
 def _cards_beside(table: Table, target: Path | None) -> Iterator[Path]:
     """Cards of releases that stand where this one will, beside it, or beside the table."""
-    places = [*table.files, *([] if target is None else [target])]
+    places = table.files if target is None else (*table.files, target)
     for folder in dict.fromkeys(path.absolute().parent for path in places):
         with suppress(OSError):
             yield from folder.glob("card.json")

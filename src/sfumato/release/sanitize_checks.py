@@ -24,26 +24,21 @@ from sfumato.table.column import nearest
 # A number to predict that is released as it is: it follows its row through noise, draws and shuffling.
 
 
-BLOCK = 1 << 16
-
-
 def with_target(laid: Iterator[Laid], table: Table, target: Column | None) -> Iterator[Laid]:
     """Released rows with their number beside them, last. One column of the table is held in memory for it."""
     if target is None:
         yield from laid
         return
-    found, first, empty, where, name = [], 0, 0, 0, target.name
-    for batch in table.blocks(BLOCK):
+    found, empty, first, name = list[Floats](), list[int](), 0, target.name
+    for batch in table.blocks():
         cells, missing = checked(numbers(batch.column(name), name, first), name, first)
-        if missing is not None and missing.any():
-            where = where or first + int(missing.argmax()) + 1
-            empty += int(missing.sum())
+        empty += [] if missing is None else (first + 1 + np.flatnonzero(missing)).tolist()
         found.append(cells)
         first += batch.num_rows
     if empty:
         raise TableError(
-            f"The target {name!r} is missing in {counted(empty, 'row')}, first in row {where}. Remove rows without it "
-            "first."
+            f"The target {name!r} is missing in {counted(len(empty), 'row')}, first in row {empty[0]}. Remove rows "
+            "without it first."
         )
     values = np.concatenate(found)
     for rows, source in laid:
@@ -114,7 +109,7 @@ def check_provable(encoding: Encoding, options: Options) -> None:
             "Nothing stands in the way of a proof: every range and category is public. Leave --measured-only out. To "
             "blur each row by itself, with that proof: --trust nobody."
         )
-    if not read or options.measured_only:
+    if options.measured_only or not read:
         return
     raise SchemaError(
         f"Nothing can be proved, and nothing was released: the ranges or categories of {counted(len(read), 'column')} "

@@ -34,7 +34,6 @@ from sfumato.table.statistics import Moments
 # table that the ledger knows as released, are private ones. Two tables of different people share rows by chance, so
 # that only an overlap beyond chance counts (docs/decisions/0092).
 
-
 HARDLY_EVER = 1e-4
 """How probable an overlap of different people may be at most, to be held against them: 14 different rows."""
 THE_TABLE, RELEASED = "the table itself", "a table that your ledger knows as released"

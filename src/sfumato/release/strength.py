@@ -73,8 +73,7 @@ class Wanted(SanitizeAsked):
     def asks_for_a_bound_alone(self) -> bool:
         """Whether nothing but a bound was asked for (an epsilon, or how sure an attacker may become), so that the
         method is chosen by the rule."""
-        named = (self.epsilon, self.epsilon_presence, self.max_posterior)
-        wanted = any(one is not None for one in named)
+        wanted = not (self.epsilon is self.epsilon_presence is self.max_posterior is None)
         return self.mechanism is None and wanted and self.parameters.keys() <= {"rows"}
 
     def by_rule(self) -> tuple[str, str]:
@@ -147,8 +146,7 @@ class Wanted(SanitizeAsked):
     def _rows_bounded(self) -> int:
         """How many rows one epsilon is for. A record's epsilon, as a study states it too, stays one; else all rows of a
         person are bounded together."""
-        together = self.max_posterior is not None or self.epsilon is not None
-        return (self.max_rows_per_person or 1) if together else 1
+        return 1 if self.max_posterior is self.epsilon is None else self.max_rows_per_person or 1
 
     def _one_epsilon(self) -> float | None:
         """`--epsilon` and `--epsilon-record` are the same number."""
@@ -173,11 +171,7 @@ def _check_presence(asked: Presence, parameters: Mapping[str, Any]) -> None:
     """Refuse what the study would not take, before a fit is charged for it; what is no number is refused elsewhere."""
     epsilon, delta = parameters["epsilon"], parameters["delta"]
     numbers = all(isinstance(one, int | float) and not isinstance(one, bool) for one in (epsilon, delta))
-    if (
-        not numbers
-        or not (0 < epsilon <= 100 and 0 <= delta < 1)
-        or (epsilon <= asked.epsilon and delta <= asked.delta)
-    ):
+    if not (numbers and 0 < epsilon <= 100 and 0 <= delta < 1) or (epsilon <= asked.epsilon and delta <= asked.delta):
         return
     planned = Central(rho=rho_for(epsilon, delta), delta=asked.delta) if delta else Central(pure=epsilon)
     if planned.epsilon > asked.epsilon * (1 + 1e-9):
@@ -207,7 +201,6 @@ def _left_for_the_columns(epsilon: float, parameters: Mapping[str, Any], label: 
 
 
 # A config file: a mechanism with its parameters, and how they were chosen. `sfumato recommend` writes one.
-
 
 FORMAT, VERSION = "sfumato-config", 1
 TABLE = "table"
@@ -296,8 +289,8 @@ class Config(Record):
             )
         if wanted.mechanism not in (None, self.mechanism):
             raise UsageError(f"The config asks for {self.mechanism}. Leave out --mechanism or --config.")
-        outranked = set(wanted.parameters) | (set() if terms is None else set(terms.parameters))
         given = {"epsilon": wanted.epsilon_presence, "delta": wanted.delta}
+        outranked = {*wanted.parameters, *(() if terms is None else terms.parameters)}
         outranked |= {name for name, value in given.items() if value is not None}
         if not (wanted.epsilon is wanted.epsilon_record is wanted.max_posterior is None):
             outranked |= STRENGTHS
