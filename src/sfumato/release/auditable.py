@@ -192,7 +192,6 @@ class Seed:
 #
 # A key of `age-keygen` can be used here, and a file that was made here is opened by `age --decrypt`.
 
-
 PUBLIC_AGE, SECRET_AGE = "age1", "AGE-SECRET-KEY-1"
 """What keys begin with."""
 

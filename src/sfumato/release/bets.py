@@ -178,9 +178,7 @@ class Bet:
 
 def gains_after(seen: Codes, laws: Laws) -> Floats:
     """Logarithms of the odds that grow fastest after these counts, divided by the most that any truth expects of them.
-
-    The fewer rows were seen, the nearer to what the card allows are the shares that are bet on.
-    """
+    The fewer rows were seen, the nearer to what the card allows are the shares that are bet on."""
     rows, prior = int(seen.sum()), 2 * len(seen)
     near = projected(np.asarray((seen + 0.5) / (rows + 0.5 * len(seen))), laws.coarse)
     q = (seen + prior * near) / (rows + prior)
@@ -189,11 +187,8 @@ def gains_after(seen: Codes, laws: Laws) -> Floats:
 
 
 def projected(q: Floats, laws: Matrix) -> Floats:
-    """Of all mixtures of columns of `laws` the one with the least KL(q, mixture).
-
-    By constrained Newton steps [Wang 2007]: a quadratic model of the likelihood, a least-squares problem without
-    negative shares, and a line search.
-    """
+    """Of all mixtures of columns of `laws` the one with the least KL(q, mixture). By constrained Newton steps [Wang
+    2007]: a quadratic model of the likelihood, a least-squares problem without negative shares, and a line search."""
     shares = np.full(laws.shape[1], 1.0 / laws.shape[1])
     p, root = np.maximum(laws @ shares, 1e-300), np.sqrt(q)
     for _ in range(40):
@@ -313,7 +308,6 @@ def columns_of(recipe: Recipe) -> Iterator[Column]:
 # The table is taken to be what the rows suggest under the stated noise. Outcomes of such a table with a share of that
 # noise are drawn again and again, for as many rows, and bet on. What is found in 95 of 100 cases is said to be found;
 # what is not might have happened here.
-
 
 SHARES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 """Of the stated noise."""

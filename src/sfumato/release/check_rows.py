@@ -75,7 +75,6 @@ OTHER_ROWS = "The card states another number of rows than the release has: one o
 #
 # What intervals cannot show, bets do: see `bets`.
 
-
 NOISE_ALARMS = 1e-12
 """Honest releases that are accused, at most: of one in each of a thousand studies' pushes, less than 1e-9 in all."""
 CLOSE = (1e-4, 0.01, 0.1, 0.3, 0.5, 0.65, 0.8, 0.9)
@@ -339,7 +338,6 @@ def _place(row: int, name: str) -> str:
 
 
 # counts.parquet: noisy counts under an agreed plan, with the card inside; what a site of such a study pushes.
-
 
 FARTHEST = {"gaussian": 8.0, "laplace": 30.0}
 """Standard deviations that noise hardly ever exceeds: fewer than one honest site in 1e10 is refused."""

@@ -51,10 +51,8 @@ def declare(
     path: Path, names: Sequence[str] | None, reason: str, typed: Typed | None = None, ledger: Path | None = None
 ) -> tuple[Schema, list[str]]:
     """The schema in the file `path` with these columns public, and their names; None stands for all that are not.
-
     Refused are numbers that were read off the table or are roundings of what was, categories and codes that were read
-    and are not typed again, and all columns at once where any was read.
-    """
+    and are not typed again, and all columns at once where any was read."""
     typed = typed or Typed()
     _check_typed(names, reason, typed)
     declaring = Declaring(path, ledger)

@@ -60,11 +60,8 @@ class Engine:
 def perturber(
     mechanism: Mechanism, streams: Streams, label_response: RandomizedResponse | None
 ) -> Callable[[SourceBlock], Block]:
-    """What releases one block.
-
-    The stream of a block depends on the run key, its number, its content and the parameters: a retry gives the same
-    noise for the same data, and never the same noise for different data.
-    """
+    """What releases one block. The stream of a block depends on the run key, its number, its content and the
+    parameters: a retry gives the same noise for the same data, and never the same noise for different data."""
     name = mechanism.stream_name()
 
     def perturb(block: SourceBlock) -> Block:

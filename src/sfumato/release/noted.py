@@ -86,11 +86,8 @@ def fit_noted(planned: Central | None, cap: int | None) -> dict[str, Any]:
 
 
 class Account:
-    """What the owner's ledger is told of one release, and when.
-
-    A dry run tells nothing, and is refused as the release would be. A trial is neither; an experiment is not even held
-    against earlier releases.
-    """
+    """What the owner's ledger is told of one release, and when. A dry run tells nothing, and is refused as the release
+    would be. A trial is neither; an experiment is not even held against earlier releases."""
 
     def __init__(
         self, ledger: Ledger, options: Options, fingerprint: Fingerprint, roll: Roll | None, run: str | None
@@ -154,10 +151,8 @@ class Account:
 
 
 def of_ledger(ledger: Ledger, table: Table, target: Path | None, schema: Schema, options: Options) -> dict[str, Any]:
-    """What a card says of the ledger that counts its release: its mark, and whether there is another ledger.
-
-    A seed repeats everything, the card included, so that nothing of this stands on one that is not for release.
-    """
+    """What a card says of the ledger that counts its release: its mark, and whether there is another ledger. A seed
+    repeats everything, the card included, so that nothing of this stands on one that is not for release."""
     if options.noise_seed is not None or options.experiment:
         return {}
     mark = {} if options.leaves_no_mark else {"ledger": ledger.mark}

@@ -48,11 +48,8 @@ def remember(
     ledger: Ledger, source: Source, asked: SanitizeAsked, until: ExitStack, progress: Progress
 ) -> Remembered | None:
     """Compare the source with what the ledger remembers; with `only_new` the source then gives new rows alone, with
-    `again` all of them.
-
-    Without `only_new` nothing is left out, but a ledger that remembers rows of this schema already goes on to. `until`
-    ends when it is certain whether the release stands.
-    """
+    `again` all of them. Without `only_new` nothing is left out, but a ledger that remembers rows of this schema already
+    goes on to. `until` ends when it is certain whether the release stands."""
     schema = source.encoding.schema
     labelled = source.labelled and schema.label is not None
     unit = "person" if schema.person is not None else "labelled" if labelled else "row"
@@ -80,11 +77,9 @@ def remember(
 
 
 def kept_rolls(ledger: Ledger, source: Source, memory: RowMemory) -> list[KeptRoll]:
-    """The rolls of earlier releases that tell more than the memory; the owner is warned of those that left none.
-
-    The memory alone knows how often equal rows were released under its schema. People it knows by their names alone,
-    and their rows may come under other names.
-    """
+    """The rolls of earlier releases that tell more than the memory; the owner is warned of those that left none. The
+    memory alone knows how often equal rows were released under its schema. People it knows by their names alone, and
+    their rows may come under other names."""
     people = source.encoding.schema.person is not None
     now = Ledger(ledger.path)  # another run may have noted its release while this one waited
     rolls, lost, first_time = [], 0, next(memory.known(), None) is None

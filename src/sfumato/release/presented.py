@@ -218,7 +218,6 @@ CHECKS: tuple[Check, ...] = (guarantee, files, rows, outside)
 # on, the bins of a column: none is rarer or more frequent than its share allows [Chernoff 1952], and within a bin of a
 # number no fine cell is. That the noise in the model was drawn cannot be seen.
 
-
 FLOOR = 1e-9
 """Added to every share: rounding may carry a value over the edge of its cell."""
 FINE_ENOUGH = 1e-13

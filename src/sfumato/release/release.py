@@ -350,11 +350,9 @@ def release_file(folder: Path) -> Path:
 
 
 def matrix_of(table: pa.Table, card: Card, first_row: int = 0) -> tuple[Matrix, Codes | None]:
-    """Released rows as the matrix that learners and attackers work on, and class codes.
-
-    Cells that are infinite, no numbers, or empty without a word on the card are refused; one that its channel leaves
-    out is NaN. `first_row` is the number of rows before this block, for messages.
-    """
+    """Released rows as the matrix that learners and attackers work on, and class codes. Cells that are infinite, no
+    numbers, or empty without a word on the card are refused; one that its channel leaves out is NaN. `first_row` is the
+    number of rows before this block, for messages."""
     label = card.release_schema["label"]
     encoding = card.source_encoding()
     names = [column["name"] for column in card.release_schema["columns"]]

@@ -127,7 +127,6 @@ class SearchResult:
 
 # One ICA attack on one rotation, and how near its components come to the columns [random-rotation, 4.4].
 
-
 STARTS = 2
 """Random starts before a rotation's ICA counts as not converged."""
 ITERATIONS = 200
@@ -153,10 +152,8 @@ class Sample:
 
 @dataclass(frozen=True)
 class Trial:
-    """What ICA made of a rotation: the lowest guarantees over all orders, and the error left in every column.
-
-    A run that did not converge tells what it found by then, which may be much; that it found little tells nothing.
-    """
+    """What ICA made of a rotation: the lowest guarantees over all orders, and the error left in every column. A run
+    that did not converge tells what it found by then, which may be much; that it found little tells nothing."""
 
     privacy: Unified
     sigma: Matrix
@@ -202,10 +199,8 @@ def _unmix(white: Matrix, rng: np.random.Generator) -> tuple[Matrix, bool]:
 
 
 def _sigma(sample: Sample, components: Matrix) -> Matrix:
-    """Error left in every column by the component nearest to it, rescaled to the column's mean and deviation.
-
-    With correlation rho, Var(error) = var (2 - 2 |rho|), and var itself where guessing the mean is better.
-    """
+    """Error left in every column by the component nearest to it, rescaled to the column's mean and deviation. With
+    correlation rho, Var(error) = var (2 - 2 |rho|), and var itself where guessing the mean is better."""
     centred = sample.rows - sample.rows.mean(axis=0)
     spread = centred.std(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -305,11 +300,9 @@ def search_rotation(
     rng: np.random.Generator | None = None,
     progress: Progress = silent,
 ) -> tuple[Matrix, SearchResult]:
-    """The best rotation of `iterations`; without `rng` drawn from the operating system's entropy.
-
-    `goal` is the guarantee to maximise: the "minimum" over all columns (a bottleneck assignment for every rotation) or
-    their "average" (a linear one).
-    """
+    """The best rotation of `iterations`; without `rng` drawn from the operating system's entropy. `goal` is the
+    guarantee to maximise: the "minimum" over all columns (a bottleneck assignment for every rotation) or their
+    "average" (a linear one)."""
     _check_search(sample, iterations, goal, scoring)
     rng, published = rng or secret_generator(), scoring == "published"
     levels, trials = list[float](), list[Trial]()
@@ -375,7 +368,6 @@ def _check_search(sample: Sample, iterations: object, goal: str, scoring: str) -
 # whom and nothing else, so the best order is an assignment problem over the matrix of all pairs, solved exactly in
 # polynomial time (the paper searches among d! orders).
 
-
 GOALS = ("minimum", "average")
 
 
@@ -395,21 +387,17 @@ def vod_matrix(rotation: Matrix, covariance: Matrix, *, published: bool = False)
 
 
 def best_order(privacy: Matrix, goal: str = "minimum") -> Codes:
-    """Row of the matrix for every column, so that the lowest (or average) chosen entry is as high as can be [Eq. 6].
-
-    Of several orders with the same minimum the one with the highest average is taken.
-    """
+    """Row of the matrix for every column, so that the lowest (or average) chosen entry is as high as can be [Eq. 6]. Of
+    several orders with the same minimum the one with the highest average is taken."""
     cost = -privacy if goal == "average" else np.where(privacy >= bottleneck(privacy), -privacy, np.inf)
     rows, columns = linear_sum_assignment(cost)
     return np.asarray(rows[np.argsort(columns)])
 
 
 def bottleneck(privacy: Matrix) -> float:
-    """The highest minimum that any assignment of rows to columns reaches, exactly.
-
-    A threshold t can be reached if the entries of at least t hold a perfect matching; it is searched for by halving
-    among the sorted entries: O(log d) matchings of Hopcroft and Karp, O(d^2.5) each.
-    """
+    """The highest minimum that any assignment of rows to columns reaches, exactly. A threshold t can be reached if the
+    entries of at least t hold a perfect matching; it is searched for by halving among the sorted entries: O(log d)
+    matchings of Hopcroft and Karp, O(d^2.5) each."""
     entries = np.unique(privacy)
     # No assignment beats the best entry of its worst row or column.
     most = min(privacy.max(axis=0).min(), privacy.max(axis=1).min())

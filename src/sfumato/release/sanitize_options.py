@@ -177,10 +177,8 @@ class Options(Wanted):
 
     @property
     def signer(self) -> Path | None:
-        """The file of the owner's key, which signs the release; None where nothing may be released.
-
-        One that cannot be used is refused now, and not when all is done.
-        """
+        """The file of the owner's key, which signs the release; None where nothing may be released. One that cannot be
+        used is refused now, and not when all is done."""
         if self.leaves_no_mark or self.not_for_release is not None:
             return None
         path = signer_beside(self.own_ledger.path)

@@ -25,7 +25,6 @@ from sfumato.release.source import in_order
 
 # Which blocks lie whole in a file of buckets: a killed run may have left half of one, or more that was not synced.
 
-
 CELL_BYTES = 8
 PAGE_CELLS = 512
 """Cells that a file system writes together or not at all."""

@@ -118,7 +118,6 @@ def _plain(cells: pa.Array, name: str) -> tuple[str, Any]:
 
 # What a table holds, as a hash: the same for the same cells in the same order, whichever file they were read from.
 
-
 SIGNED, SIGNATURE, STATEMENTS = "signed.txt", "signed.txt.sig", "signer.json"
 """What is signed, its signature, and what the owner's keys said of each other, where they did."""
 COUNTS = "counts.parquet"
@@ -189,10 +188,8 @@ def _read(path: Path) -> bytes:
 
 
 def signature(folder: Path, rows: Path, owner: str | None = None, handed: Iterable[Stated] = ()) -> Iterator[Finding]:
-    """Who signed, whether that is the `owner` who was asked for (by fingerprint), and what that leaves open.
-
-    Statements of keys about keys that were `handed` over count as those beside the card do.
-    """
+    """Who signed, whether that is the `owner` who was asked for (by fingerprint), and what that leaves open. Statements
+    of keys about keys that were `handed` over count as those beside the card do."""
     key = signer_of(folder, rows)
     if key is None:
         told = wrong if owner is not None else cannot_check

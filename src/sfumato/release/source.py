@@ -36,18 +36,15 @@ READ_BLOCKS = 2
 
 # Work through a few threads: in order with bounded memory, or all that there is.
 
-
 In = TypeVar("In")
 Out = TypeVar("Out")
 
 
 def in_order(items: Iterable[In], work: Callable[[In], Out], threads: int | None = None) -> Iterator[Out]:
-    """Yield what `work` makes of every item, in the order of the items.
-
-    Several threads with one BLAS thread each beat one thread with many: blocks are small, and NumPy, Arrow and hashlib
-    let go of the interpreter while they compute. The calling thread reads ahead by one item more than there are
-    threads, so that no work waits for it. What the caller chose for its context (a device) holds in the threads too.
-    """
+    """Yield what `work` makes of every item, in the order of the items. Several threads with one BLAS thread each beat
+    one thread with many: blocks are small, and NumPy, Arrow and hashlib let go of the interpreter while they compute.
+    The calling thread reads ahead by one item more than there are threads, so that no work waits for it. What the
+    caller chose for its context (a device) holds in the threads too."""
     threads = threads or min(4, os.cpu_count() or 1)
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(threads) as pool:
         waiting: deque[Future[Out]] = deque()
@@ -260,10 +257,8 @@ class Source:
             self.clipped = clipped
 
     def add_up(self, work: Callable[[SourceBlock], _Sum], seen: Callable[[_Sum], None]) -> _Sum | None:
-        """The sum of what `work` makes of every encoded block; None where there are no rows.
-
-        `seen` is told of every summand, in order; of a pass that a killed run had finished, of the sum only.
-        """
+        """The sum of what `work` makes of every encoded block; None where there are no rows. `seen` is told of every
+        summand, in order; of a pass that a killed run had finished, of the sum only."""
         if self.kept is not None and (saved := self.kept.saved_sum()) is not None:
             found: _Sum
             found, self.clipped, self.most_rows_of_a_person = saved
@@ -302,12 +297,9 @@ def play(
     progress: Progress,
     before_noise: Callable[[], None] = lambda: None,
 ) -> int:
-    """Play all phases; returns the number of rows.
-
-    The first pass is always made: it reads and checks every value before any noise is drawn, and counts and
-    fingerprints the rows for the ledger. Where the end of a phase draws the noise that the release rests on,
-    `before_noise` is called first, once.
-    """
+    """Play all phases; returns the number of rows. The first pass is always made: it reads and checks every value
+    before any noise is drawn, and counts and fingerprints the rows for the ledger. Where the end of a phase draws the
+    noise that the release rests on, `before_noise` is called first, once."""
     rows: int | None = None
     paid = False
     for phase in phases:

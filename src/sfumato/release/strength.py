@@ -91,9 +91,7 @@ class Wanted(SanitizeAsked):
 
     def under(self, terms: Terms | None, schema: object) -> Strength:
         """The strength under a study's terms: what they fix is fixed, what they leave open is the owner's choice.
-
-        `schema` is the owner's own, which must be None where the study has one.
-        """
+        `schema` is the owner's own, which must be None where the study has one."""
         self._check_bounds()
         label = (LABEL_EPSILON if self.label_epsilon is None else self.label_epsilon) / self._rows_bounded
         mechanism, parameters, note = self._chosen(terms, schema)
@@ -278,11 +276,9 @@ class Config(Record):
         return super().from_dict({**data, "parameters": data.get("parameters") or {}})
 
     def settle(self, wanted: Wanted, terms: Terms | None, schema: object) -> Strength:
-        """The strength where this config, an owner's flags and perhaps a study all have a say.
-
-        The study outranks the config, and flags outrank both where the study leaves something open. Two different
-        mechanisms are a contradiction, since parameters of one mean nothing to the other.
-        """
+        """The strength where this config, an owner's flags and perhaps a study all have a say. The study outranks the
+        config, and flags outrank both where the study leaves something open. Two different mechanisms are a
+        contradiction, since parameters of one mean nothing to the other."""
         if terms is not None and terms.mechanism != self.mechanism:
             raise UsageError(
                 f"The study asks for {terms.mechanism} and the config for {self.mechanism}. Leave one out."

@@ -53,10 +53,8 @@ class Unfinished:
         return str(self.plan["run"])
 
     def begin(self, plan: Mapping[str, Any], given: Streams | None) -> Streams:
-        """Start a run of this plan, or go on with it; returns its streams. Another plan than the first is refused.
-
-        The key of streams that are `given` is known elsewhere, and is not kept here.
-        """
+        """Start a run of this plan, or go on with it; returns its streams. Another plan than the first is refused. The
+        key of streams that are `given` is known elsewhere, and is not kept here."""
         for path in self.work.parent.iterdir():  # files that were being written when the run died
             if path != self.work:
                 path.unlink()

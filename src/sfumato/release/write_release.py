@@ -38,11 +38,9 @@ from sfumato.table.writers import Write
 
 @dataclass(frozen=True)
 class Layout:
-    """Column-wise mechanisms keep names and raw units, mixing ones have c000...; the label comes last.
-
-    With `like_original` the release is mapped back to the source's columns, rounded and clipped to their kinds:
-    post-processing, which costs no privacy.
-    """
+    """Column-wise mechanisms keep names and raw units, mixing ones have c000...; the label comes last. With
+    `like_original` the release is mapped back to the source's columns, rounded and clipped to their kinds:
+    post-processing, which costs no privacy."""
 
     mechanism: Mechanism
     encoding: Encoding
@@ -272,11 +270,9 @@ Landing = InFolder | InMemory
 
 @contextmanager
 def release_folder(out: Path, options: Options, table: Table) -> Iterator[InFolder]:
-    """The folder in which a run works, which becomes `out`; no other run writes there meanwhile.
-
-    That of a streaming run can be gone on with. With `resume` what is finished stays there whenever the run stops;
-    without, only if it had no time to clean up.
-    """
+    """The folder in which a run works, which becomes `out`; no other run writes there meanwhile. That of a streaming
+    run can be gone on with. With `resume` what is finished stays there whenever the run stops; without, only if it had
+    no time to clean up."""
     check_apart(out, table)
     check_resumable(options, table)
     check_folder(out, force=options.force)
@@ -370,10 +366,8 @@ def write_release(folder: Path, format: str, card: Card, laid: Iterable[Laid], c
 
 
 def pipe_release(folder: Path, format: str, stream: IO[bytes]) -> None:
-    """The released rows as an Arrow stream with card and signature in its metadata, block by block.
-
-    Only what stands is piped: a run that fails has written no byte.
-    """
+    """The released rows as an Arrow stream with card and signature in its metadata, block by block. Only what stands is
+    piped: a run that fails has written no byte."""
     table = open_table(folder / f"release.{format}")
     card = Card.load(folder).to_json()
     signed: dict[str | bytes, str | bytes]

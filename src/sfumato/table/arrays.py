@@ -69,10 +69,8 @@ def is_date(kind: pa.DataType) -> bool:
 
 
 def numbers(array: pa.Array, name: str, first_row: int = 0) -> Values:
-    """A numeric column as float64, without a copy where it is float64 without empty cells already.
-
-    NaN counts as empty; infinity and text are refused.
-    """
+    """A numeric column as float64, without a copy where it is float64 without empty cells already. NaN counts as empty;
+    infinity and text are refused."""
     array = plain(array)
     if isinstance(array, pa.DoubleArray) and not array.null_count:  # the most frequent kind by far
         return Values(array.to_numpy(), None)

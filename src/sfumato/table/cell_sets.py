@@ -67,11 +67,9 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d{1,9})?")
 
 
 def one_spelling(word: str) -> str:
-    """The name by which a person is counted: 1, 1.0, 01 and " 1" are one, as are "Ann Lee" and "ANN  LEE".
-
-    Letters are compared without case and in one form (NFKC: full-width and joined letters are plain ones), without
-    invisible characters and with single spaces; what reads as a number counts by its value, leading zeros or not.
-    """
+    """The name by which a person is counted: 1, 1.0, 01 and " 1" are one, as are "Ann Lee" and "ANN  LEE". Letters are
+    compared without case and in one form (NFKC: full-width and joined letters are plain ones), without invisible
+    characters and with single spaces; what reads as a number counts by its value, leading zeros or not."""
     if len(word) < LONGEST and word.isascii() and word.isdigit() and not word.startswith("0"):
         return word
     seen = "".join(letter for letter in unicodedata.normalize("NFKC", word) if unicodedata.category(letter) != "Cf")
@@ -97,10 +95,8 @@ def person_codes(array: pa.Array, name: str, first_row: int = 0) -> npt.NDArray[
 
 
 def person_hashes(array: pa.Array, name: str, first_row: int, key: bytes) -> tuple[Hashes, Hashes]:
-    """128-bit hash of every cell under the owner's own key, by which a person is known again next month.
-
-    The second one is of the cell as it is written, by which memories of version 0.1.0 know their people.
-    """
+    """128-bit hash of every cell under the owner's own key, by which a person is known again next month. The second one
+    is of the cell as it is written, by which memories of version 0.1.0 know their people."""
     written, spelled, places = _persons(array, name, first_row)
     return _hashed(spelled, places, key, 16), _hashed(written, places, key, 16)
 
@@ -130,7 +126,6 @@ def _hashed(words: list[str], places: npt.NDArray[np.integer[Any]], key: bytes, 
 # A number counts by its value in single precision, whatever its type or format (1, 1.0, "01" and 1e0 are one word), a
 # date by its day, truth values as 1 and 0, and everything else by its spelling, as names of people do. Neither bounds
 # nor categories nor the kind that a schema gives a column play a part.
-
 
 Words = NDArray[np.uint32]
 
@@ -191,7 +186,6 @@ def _spelt(text: str) -> np.uint32:
 #
 # A set of a number is an interval in raw units, a set of a category a tuple of flags, one for each category.
 
-
 Hierarchy = Mapping[str, frozenset[str]]
 """Every word of a hierarchy's upper levels, and the values below it."""
 Interval = tuple[float, float]
@@ -208,10 +202,8 @@ DATE_PREFIX = re.compile(r"\s*(\d{4})(?:-(\d{2}))?(?:-?[*x]{1,2})*\s*", re.IGNOR
 
 
 def read_hierarchy(path: Path | str) -> Hierarchy:
-    """A hierarchy as ARX writes it: one line for each value, from the value to ever wider words, by semicolons.
-
-    A comma or a tab does too. Lines of unequal length have holes, which are refused with their number.
-    """
+    """A hierarchy as ARX writes it: one line for each value, from the value to ever wider words, by semicolons. A comma
+    or a tab does too. Lines of unequal length have holes, which are refused with their number."""
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -232,10 +224,8 @@ def read_hierarchy(path: Path | str) -> Hierarchy:
 
 
 def interval_of(word: str, column: Column, hierarchy: Hierarchy | None = None) -> Interval | None:
-    """The values of a number, date or ordinal column that a cell allows; None where it names no set.
-
-    Of whole numbers "[30,40)" is 30 to 39. What is open ends at the column's bounds.
-    """
+    """The values of a number, date or ordinal column that a cell allows; None where it names no set. Of whole numbers
+    "[30,40)" is 30 to 39. What is open ends at the column's bounds."""
     low, high = column.bounds
     if hierarchy is not None and word in hierarchy:
         found = [_value(value, column) for value in hierarchy[word]]

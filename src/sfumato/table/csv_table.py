@@ -125,10 +125,8 @@ class CsvTable(Table):
         *,
         part: bool = False,
     ) -> None:
-        """`content` is what came from elsewhere than a file; `path` is then only its name.
-
-        A `part` of a table may have no rows, if it has a header.
-        """
+        """`content` is what came from elsewhere than a file; `path` is then only its name. A `part` of a table may have
+        no rows, if it has a header."""
         super().__init__(str(path), columns)
         self._path, self._content, self._part = path.absolute(), content, part
         self._mark = None if content is not None else FileMark.of(self._path)
@@ -168,10 +166,9 @@ class CsvTable(Table):
     @property
     def arrow_schema(self) -> pa.Schema:
         """The narrowest of integer, number and text that every cell of a column fits, from one pass over the text.
-
         Guessing from the first rows, as readers usually do, fails when a later row disagrees; this pass costs half as
-        much again as such a guess. Codes with leading zeros are text, as are dates, which the schema understands later.
-        """
+        much again as such a guess. Codes with leading zeros are text, as are dates, which the schema understands
+        later."""
         if self._schema is None:
             ranks = dict.fromkeys(self._selected, 0)
             for batch in self._read(dict.fromkeys(self._selected, pa.string())):

@@ -68,11 +68,9 @@ def column_of(batch: pa.RecordBatch | pa.Table, name: str) -> pa.Array:
 
 
 class Numbers(NamedTuple):
-    """Raw numbers within the bounds, where cells are empty (None: nowhere), and how many were out of bounds.
-
-    `unfit`: cells of an ordinal that fit none of its categories and count as empty. `ends`: the smallest and the
-    largest number as they stand in the table, where there are any.
-    """
+    """Raw numbers within the bounds, where cells are empty (None: nowhere), and how many were out of bounds. `unfit`:
+    cells of an ordinal that fit none of its categories and count as empty. `ends`: the smallest and the largest number
+    as they stand in the table, where there are any."""
 
     values: Floats
     empty: Flags | None
@@ -157,11 +155,9 @@ def fill_onehot(X: Floats, group: Group, array: pa.Array, first_row: int, unknow
 def codes_of(
     column: Column, array: pa.Array, first_row: int, unknown: str = REFUSE, *, may_be_empty: bool | None = None
 ) -> tuple[Codes, int]:
-    """Positions of cells in the list of categories, `NOT_TOLD` where a cell is empty, and how many cells do not fit.
-
-    A category that is not listed, and an empty cell of a column that has none, is refused, or with `unknown="missing"`
-    let through as `UNLISTED` and `NOT_TOLD`. `may_be_empty` is what the column says, unless given.
-    """
+    """Positions of cells in the list of categories, `NOT_TOLD` where a cell is empty, and how many cells do not fit. A
+    category that is not listed, and an empty cell of a column that has none, is refused, or with `unknown="missing"`
+    let through as `UNLISTED` and `NOT_TOLD`. `may_be_empty` is what the column says, unless given."""
     may_be_empty = column.missing if may_be_empty is None else may_be_empty
     if column.edges is not None:
         array = cut(array, column.edges, column.categories or (), column.name)
@@ -202,10 +198,8 @@ def _unexpected_empty(column: Column, empty: Flags, first_row: int) -> TableErro
 
 
 def decode_group(group: Group, X: Floats, like_original: bool, *, overwrite: bool) -> pa.Array:
-    """One source column from its encoded columns, which may hold any numbers. NaN is a cell that is not reported.
-
-    With `overwrite` the raw numbers may take the place of the encoded ones.
-    """
+    """One source column from its encoded columns, which may hold any numbers. NaN is a cell that is not reported. With
+    `overwrite` the raw numbers may take the place of the encoded ones."""
     if group.is_onehot:
         codes, categories = X.argmax(axis=1), group.column.categories or ()
         empty = (codes == len(categories)) | np.isnan(X).any(axis=1)
@@ -241,11 +235,9 @@ def _as_kind(column: Column, raw: Floats, mask: Flags | None) -> pa.Array:
 
 
 class Encoded(NamedTuple):
-    """Encoded rows, and how many cells of each column (only columns with any) were clipped to its bounds.
-
-    `unfit`: cells that fit no category of the schema and were taken as missing, by column as well. `ends`: the smallest
-    and the largest value of each column of numbers or dates, in raw units and before anything was clipped.
-    """
+    """Encoded rows, and how many cells of each column (only columns with any) were clipped to its bounds. `unfit`:
+    cells that fit no category of the schema and were taken as missing, by column as well. `ends`: the smallest and the
+    largest value of each column of numbers or dates, in raw units and before anything was clipped."""
 
     X: Floats
     clipped: dict[str, int]
@@ -370,11 +362,9 @@ class Encoding:
 
     def decode(self, X: npt.ArrayLike, like_original: bool = False, *, overwrite: bool = False) -> pa.Table:
         """Source columns in raw units. Numbers are neither clipped nor rounded (an ordinal becomes its rank, a date a
-        time stamp), categories are the slot with the largest entry, an indicator above 0.5 makes the cell empty.
-
-        With `like_original` numbers are clipped to their bounds, integers, dates and ordinals rounded and cast to what
-        they were: post-processing, which no guarantee suffers from. With `overwrite` X is lost, and memory is saved.
-        """
+        time stamp), categories are the slot with the largest entry, an indicator above 0.5 makes the cell empty. With
+        `like_original` numbers are clipped to their bounds, integers, dates and ordinals rounded and cast to what they
+        were: post-processing, which no guarantee suffers from. With `overwrite` X is lost, and memory is saved."""
         matrix = np.asarray(X, dtype=np.float64)
         if matrix.ndim != 2 or matrix.shape[1] != self.width:
             raise TableError(
@@ -438,7 +428,6 @@ def _check_ways(out_of_bounds: str, unknown: str) -> None:
 
 
 # A column-wise release back to a matrix: the inverse of `Encoding.decode`, without bounds.
-
 
 NOT_ON_CARD = (
     "Its card does not say that cells can be missing there: the release was changed or damaged. Get it again from "

@@ -24,7 +24,6 @@ from sfumato.table.tables import Table
 
 # What one pass over a column's blocks tells: range, categories, empty cells, and what its text looks like.
 
-
 SAMPLE_ROWS = 100_000
 """Distinct values are counted over this many rows at most, so that memory does not grow with the table."""
 
@@ -234,11 +233,9 @@ def check_column(table: Table, name: str, option: str = "") -> None:
 
 
 def identifier_like(summary: Summary) -> bool:
-    """Whether a column is (nearly) unique per row, as numbers of people are; measurements (floats) are not meant.
-
-    An integer column must be unique in every row, or in 90% of them with a range far beyond the number of rows; text
-    in 90% of them.
-    """
+    """Whether a column is (nearly) unique per row, as numbers of people are; measurements (floats) are not meant. An
+    integer column must be unique in every row, or in 90% of them with a range far beyond the number of rows; text in
+    90% of them."""
     filled = summary.filled
     if filled < 20 or not (summary.as_text or summary.integral):
         return False

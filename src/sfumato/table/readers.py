@@ -45,10 +45,8 @@ def files_of_pattern(pattern: str) -> list[Path]:
 
 
 def files_of_folder(folder: Path, endings: dict[str, tuple[str, ...]]) -> list[Path]:
-    """The parts in a folder, in the order of their paths: files of one kind, by their endings.
-
-    Names that begin with a point or an underscore are no parts, as Hadoop has it; nor is what has no known ending.
-    """
+    """The parts in a folder, in the order of their paths: files of one kind, by their endings. Names that begin with a
+    point or an underscore are no parts, as Hadoop has it; nor is what has no known ending."""
     kinds: dict[str, list[Path]] = {}
     for path in sorted(folder.rglob("*")):
         hidden = any(step.startswith((".", "_")) for step in path.relative_to(folder).parts)
@@ -77,9 +75,7 @@ def partition_values(part: Path, root: Path) -> dict[str, str | None]:
 
 class PartsTable(Table):
     """Files with the same columns as one table; columns may come in another order, and whole numbers may be wider.
-
-    `values` are the cells that the path of each part states (hive partitions): they become columns, the last ones.
-    """
+    `values` are the cells that the path of each part states (hive partitions): they become columns, the last ones."""
 
     def __init__(
         self,
@@ -199,7 +195,6 @@ class PartsTable(Table):
 
 
 # A table in parts: a folder, a glob or a list of files with the same columns, read one after the other.
-
 
 CSV_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.bz2", ".tsv.bz2", ".csv.zst", ".tsv.zst")
 FETCHED = ("http", "https", "ftp", "sftp", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "hdfs")
@@ -452,7 +447,6 @@ class IpcTable(_TypedFile):
 
 
 # A table that is piped in. It is kept in memory, never in a file: passes over it start again from there.
-
 
 NAME = "Standard input"
 

@@ -120,7 +120,6 @@ def _vertices(column: Column) -> Floats:
 
 # Schema files: YAML that a person can read and edit, JSON for programs.
 
-
 HEADER = """\
 # What sfumato knows about the columns of this table. Edit it by hand.
 #

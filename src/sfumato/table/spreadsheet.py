@@ -20,7 +20,6 @@ from sfumato.table.statistical import needed, unreadable
 # The first sheet of an OpenDocument file, row by row: no tree of the whole document is built, and rows that the file
 # repeats are not repeated here.
 
-
 MOST_ROWS, MOST_COLUMNS = 1_048_576, 16_384
 """What a sheet can hold; also where repeated empty cells stop."""
 LONGEST_CELL = 1 << 16

@@ -89,10 +89,8 @@ def _there(cell: Any) -> bool:
 
 def statistical_content(table: pa.Table, ending: str, beside: Path) -> bytes:
     """The bytes of a file of a statistics program, made in a folder that only the owner can read, `beside` the file.
-
     Text is written as codes 1, 2, ... in alphabetical order with the words as value labels (SPSS, Stata), or as text
-    (SAS transport files, which have no labels).
-    """
+    (SAS transport files, which have no labels)."""
     import pyreadstat
 
     frame, labels = _as_frame(table, labelled=ending != ".xpt")

@@ -17,7 +17,6 @@ from sfumato.core.array_types import Codes, Matrix
 
 # Moments of a block of rows: what can be added up over blocks, sites and machines.
 
-
 TILE = 1 << 17
 """Cells that are summed and multiplied at a time: read once from memory, then a core's own cache serves every step."""
 
@@ -27,11 +26,9 @@ SAFE = 2.0**10
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Count, mean, scatter (sum of centred outer products), lowest and highest value of every column.
-
-    Blocks are centred before the product and merged by Chan, Golub & LeVeque (1979):
-    ``S = S1 + S2 + (n1 n2 / n) (m1 - m2)(m1 - m2)'``, so that a large mean costs no digits.
-    """
+    """Count, mean, scatter (sum of centred outer products), lowest and highest value of every column. Blocks are
+    centred before the product and merged by Chan, Golub & LeVeque (1979): ``S = S1 + S2 + (n1 n2 / n) (m1 - m2)(m1 -
+    m2)'``, so that a large mean costs no digits."""
 
     n: int
     mean: Matrix
@@ -41,11 +38,9 @@ class Moments:
 
     @classmethod
     def of(cls, X: ArrayLike) -> Moments:
-        """Moments of one block (rows x columns), whichever of the two is contiguous in memory.
-
-        Where every mean is small beside the spread, ``S = X'X - n m m'`` loses ten of 53 bits at most (`SAFE`), and no
-        centred copy has to be made; a few rows say whether to try that, and the result whether it was right.
-        """
+        """Moments of one block (rows x columns), whichever of the two is contiguous in memory. Where every mean is
+        small beside the spread, ``S = X'X - n m m'`` loses ten of 53 bits at most (`SAFE`), and no centred copy has to
+        be made; a few rows say whether to try that, and the result whether it was right."""
         X = np.asarray(X, dtype=np.float64)
         if len(X) == 0:
             return cls.empty(X.shape[1])
@@ -123,7 +118,6 @@ def _extremes(tile: Matrix) -> tuple[Matrix, Matrix]:
 
 # Counts that add up: how many rows of each class have each value of a column, or of several columns together.
 
-
 Columns = tuple[int, ...]
 """Which columns a table counts, by their places."""
 
@@ -144,11 +138,9 @@ class Counts:
     def of(
         cls, codes: Mapping[int, Codes], sizes: Mapping[int, int], classes: Codes, of: int, wanted: list[Columns]
     ) -> Counts:
-        """Count each of the `wanted` sets of columns; `codes` holds small integers, `of` is the number of classes.
-
-        Sets that begin alike and follow each other share the work of their beginning. Where few cells face many rows,
-        a set with one more column is counted, and several of the wanted are sums of it.
-        """
+        """Count each of the `wanted` sets of columns; `codes` holds small integers, `of` is the number of classes. Sets
+        that begin alike and follow each other share the work of their beginning. Where few cells face many rows, a set
+        with one more column is counted, and several of the wanted are sums of it."""
         tables: dict[Columns, Codes] = {}
         begun: list[tuple[Columns, Codes]] = [((), classes)]
         counted = _counted(tuple(wanted), tuple(sizes.items()), len(classes) // (ROWS_OF_A_CELL * of))

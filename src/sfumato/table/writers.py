@@ -91,11 +91,9 @@ def write_table(
     *,
     private: bool = False,
 ) -> int:
-    """Write a table, or a stream of blocks, as its path's ending says; returns the number of rows.
-
-    `metadata` goes into the file where the format has room for it (Parquet, Arrow). Nothing of a source's own metadata
-    is written. With `private` only the owner can read the file.
-    """
+    """Write a table, or a stream of blocks, as its path's ending says; returns the number of rows. `metadata` goes into
+    the file where the format has room for it (Parquet, Arrow). Nothing of a source's own metadata is written. With
+    `private` only the owner can read the file."""
     if isinstance(table, pa.Table):
         schema, blocks = table.schema, iter(table.to_batches(max_chunksize=BLOCK_ROWS))
     else:
@@ -136,10 +134,8 @@ def table_writer(
 
 @contextmanager
 def _parquet(file: IO[bytes], schema: pa.Schema) -> Iterator[Write]:
-    """Floats without compression and dictionary: noise does not compress, and trying costs more than the disk.
-
-    Arrow writes to the file itself: through Python's every page would be copied once more. Pages stay in the cache.
-    """
+    """Floats without compression and dictionary: noise does not compress, and trying costs more than the disk. Arrow
+    writes to the file itself: through Python's every page would be copied once more. Pages stay in the cache."""
     import pyarrow.parquet as pq  # slow to load, and a card is read without a table
 
     compression = {f.name: "none" if pa.types.is_floating(f.type) else "zstd" for f in schema}

@@ -20,10 +20,8 @@ __all__ = ["sanitize"]
 
 def sanitize(frame: Any, out: Path | str, progress: Progress = silent, **options: Any) -> Sanitized:
     """Perturb a data frame of Spark and write the release, its card and, where there is one, its key into `out`.
-
     `options` are those of `sfumato.sanitize` (mechanism, label, schema, parameters, ...). The folder must be one that
-    the driver and all executors see under the same path. Returns what only the owner is told.
-    """
+    the driver and all executors see under the same path. Returns what only the owner is told."""
     if not is_frame(frame):
         raise UsageError("This function takes a data frame of Spark. For files, use sfumato sanitize --engine spark.")
     return run(frame, out, Options(engine="spark", **options), progress)

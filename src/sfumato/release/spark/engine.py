@@ -52,7 +52,6 @@ from sfumato.table.tables import resized
 # as a hash of its blocks. Every later pass, recomputed tasks and speculative copies included, has to find the same or
 # fails: so a row is released once, with the noise of its block, whatever died on the way.
 
-
 CHANGED = (
     "The table was different when it was read again: a file changed, or the data frame is computed anew each time, in "
     "another order. Nothing was released. Write it to Parquet (or use localCheckpoint) and release that."
@@ -178,7 +177,6 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 
 # A Spark session: started here for one machine, or somebody's own, checked for what a secret needs to travel.
 
-
 MISSING = (
     "--engine spark needs PySpark and Java 17 or newer. Install them: pip install 'sfumato[spark]', and Java from your "
     "system, on Debian: apt-get install default-jre-headless."
@@ -238,9 +236,7 @@ def running_session(master: str | None) -> Iterator[Any]:
 @contextmanager
 def _own_settings(master: str, settings: dict[str, str]) -> Iterator[None]:
     """On this machine: on the loopback alone, this Python, and a secret of its own where there are several processes.
-
-    The secret goes into a private file, for what is given as a setting stands in the list of processes.
-    """
+    The secret goes into a private file, for what is given as a setting stands in the list of processes."""
     if not master.startswith("local"):
         yield
         return
@@ -299,11 +295,9 @@ class InSpark(Engine):
         return CarriedStreams(streams.export_key(), reproducible=streams.reproducible)
 
     def perturbed(self, work: Work) -> Iterator[Laid]:
-        """Released rows in random order, with the numbers of their source rows.
-
-        Executors write them into parts inside the folder that is not yet the release, each part whole or not at all.
-        Here they are joined into one file: they are perturbed by now.
-        """
+        """Released rows in random order, with the numbers of their source rows. Executors write them into parts inside
+        the folder that is not yet the release, each part whole or not at all. Here they are joined into one file: they
+        are perturbed by now."""
         if not isinstance(work.landing, InFolder):
             raise UsageError("--engine spark writes to a folder. Say where, with --out.")
         perturb = perturber(work.layout.mechanism, work.streams, work.response)

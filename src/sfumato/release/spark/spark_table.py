@@ -34,7 +34,6 @@ from sfumato.table.tables import bare, resized
 
 # What travels to Spark's tasks and back is sealed: nothing private stands in a closure, a log or a spilled file.
 
-
 VARIABLE = "_SPARK_AUTH_SECRET"
 """Where Spark hands its secret to executors, which hand it on to their Python processes."""
 INFO, NONCE_BYTES, SALT_BYTES = b"sfumato/spark/seal/1", 12, 16
@@ -289,7 +288,6 @@ def _row(part: int, found: bytes) -> pa.RecordBatch:
 
 
 # Files that Spark's executors read with our own readers: the same rows in the same order as on one machine.
-
 
 MOST_ROWS, FEWEST_ROWS = 1 << 20, 1 << 16
 TASK_BYTES = 1 << 26

@@ -19,10 +19,8 @@ FAR = 1e30
 
 class Arrays:
     """The few operations that are asked of an array library, as NumPy does them, or one that looks like it (CuPy).
-
     Arrays of the library are never looked into. NumPy itself is slower here than the processor's own way, but it shows
-    that the road is right.
-    """
+    that the road is right."""
 
     coarser = 1.0
     """The error bound of a product, in those of single precision."""

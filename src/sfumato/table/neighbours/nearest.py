@@ -110,9 +110,7 @@ class _Found:
         squares: Callable[[bool], tuple[Real, float]],
     ) -> bool:
         """Look for nearer rows in a tile; False where every query has k rows at distance zero: earlier rows win ties.
-
-        `squares`: of the queries to the tile's rows in single precision or in double, and their error bound.
-        """
+        `squares`: of the queries to the tile's rows in single precision or in double, and their error bound."""
         best, first = self.best[block.where], chunk.start + tile.start
         limit = best[:, -1] * scale**2
         if self.order is None and not limit.any():
@@ -169,7 +167,6 @@ class _Found:
 # device could not order beyond rounding, are measured here, as everywhere else. A query is *settled* when everything
 # that was not measured lies, by more than the proven error of a product, beyond its k-th nearest row. The others (ties,
 # crowds) are answered by the processor. So the answers are those of the processor, ties included.
-
 
 SPARES = ((3, 6), (60, 120))
 """Groups, and rows of them, that are looked at beyond those asked for; and once more for queries that stay open."""

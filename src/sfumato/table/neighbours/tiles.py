@@ -104,10 +104,8 @@ def error_bound(columns: int, query_square: float, row_square: float, dtype: npt
 def pair_squares(
     queries: Floats, rows: Floats, query_index: Codes, row_index: Codes, columns: Codes | None = None
 ) -> Floats:
-    """Squared distance of each named pair from differences: exactly 0 for equal rows, and free of cancellation.
-
-    By some columns alone, where they are named.
-    """
+    """Squared distance of each named pair from differences: exactly 0 for equal rows, and free of cancellation. By some
+    columns alone, where they are named."""
     squares = np.empty(len(query_index))
     for start in range(0, len(query_index), PAIR_CHUNK):
         part = slice(start, start + PAIR_CHUNK)
@@ -135,17 +133,14 @@ def _reach(points: Floats, centre: Floats, what: str) -> float:
 # Two threads that each multiply their own block beat one product on two BLAS threads: the element-wise steps
 # between the products run in parallel as well, and no thread waits for another inside a product.
 
-
 MOST_WORKERS = 8
 SMALL = 1 << 22
 """Multiplications below which threads cost more than they save."""
 
 
 class _OneBlasThread:
-    """Limits BLAS to one thread while anybody is inside, and restores it when the last one leaves.
-
-    The limit is a property of the process, not of a thread, so overlapping users must share it.
-    """
+    """Limits BLAS to one thread while anybody is inside, and restores it when the last one leaves. The limit is a
+    property of the process, not of a thread, so overlapping users must share it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -264,10 +259,8 @@ class QueryBlock:
     def squares(
         self, chunk: RowChunk, tile: slice, single: bool, who: Codes | slice = slice(None), name: str = ""
     ) -> tuple[Real, float]:
-        """Squared distances of all (or some) queries to one tile of rows in scaled units, and their error bound.
-
-        The next call in the same precision (and of the same name) overwrites them.
-        """
+        """Squared distances of all (or some) queries to one tile of rows in scaled units, and their error bound. The
+        next call in the same precision (and of the same name) overwrites them."""
         rows = chunk.single[tile] if single else chunk.double[tile]
         queries = (self.single if single else self.double)[who]
         product = self.room.take(name + queries.dtype.name, (len(queries), len(rows)), queries.dtype)
@@ -284,10 +277,8 @@ MOST_KEPT = 1 << 28
 
 
 class Placed:
-    """Rows in a frame, laid out for products; with `keep` once, however often they are asked.
-
-    `order` takes the rows in another order than stored; positions in a chunk then mean positions in `order`.
-    """
+    """Rows in a frame, laid out for products; with `keep` once, however often they are asked. `order` takes the rows in
+    another order than stored; positions in a chunk then mean positions in `order`."""
 
     def __init__(
         self, rows: Floats, frame: Frame | None = None, *, order: Codes | None = None, keep: bool = False
@@ -328,10 +319,8 @@ class Placed:
 def walk(
     queries: Floats, placed: Placed, visit: Callable[[QueryBlock, RowChunk, float], None], *, workers: int | None = None
 ) -> None:
-    """Call `visit(block, chunk, scale)` for every block of queries and every chunk of rows, chunks in order.
-
-    Products are in units scaled by `scale`: a squared distance is scale^2 times the true one.
-    """
+    """Call `visit(block, chunk, scale)` for every block of queries and every chunk of rows, chunks in order. Products
+    are in units scaled by `scale`: a squared distance is scale^2 times the true one."""
     n, d = placed.rows.shape
     if queries.ndim != 2 or queries.shape[1] != d:
         raise ValueError(f"Queries must have the {d} columns of the rows. Got shape {queries.shape}.")

@@ -63,7 +63,6 @@ def add_weights(votes: Floats, query_at: Codes, code: Codes, weight: Floats) -> 
 # more product. So who is in a circle, and who lies exactly on a query, is never a matter of the device; votes agree
 # with the processor's to nine digits, which is how well they agree with themselves in other blocks.
 
-
 ROW_TILE = 1 << 16
 """Rows whose products with a block of queries are made at once."""
 MOST_PAIRS = 1 << 30
@@ -180,9 +179,7 @@ def by_class(rows: Floats, codes: Codes, *, keep: bool = False) -> Placed:
 
 def _likely_classes(queries: Floats, rows: Floats, codes: Codes, n_classes: int) -> Codes:
     """The queries in the order of the classes that they lie nearest to: a block then hears much of a tile, or nothing.
-
-    The middle of a class is that of a few of its rows: this is an order only, and no vote depends on it.
-    """
+    The middle of a class is that of a few of its rows: this is an order only, and no vote depends on it."""
     some = slice(None, None, -(-len(rows) // SAMPLED))
     totals, counts = np.zeros((n_classes, rows.shape[1])), np.bincount(codes[some], minlength=n_classes)
     np.add.at(totals, codes[some], rows[some])
