@@ -43,17 +43,30 @@ class Content:
     bits. Where blocks end does not matter."""
 
     def __init__(self, names: Sequence[str] = ()) -> None:
-        self._columns = {name: _Column() for name in names}
+        self._kinds, self._rows = dict.fromkeys(names, ""), 0
+        self._parts = {name: [hashlib.sha256() for _ in range(3)] for name in names}
 
     def add(self, block: pa.RecordBatch) -> pa.RecordBatch:
         """Take in a block, and give it back."""
+        self._rows += block.num_rows
         for name, cells in zip(block.schema.names, block.columns, strict=True):
-            self._columns.setdefault(name, _Column()).add(cells, name)
+            self._kinds[name], values = _plain(cells, name)
+            empty, lengths, content = self._parts.setdefault(name, [hashlib.sha256() for _ in range(3)])
+            empty.update(_bytes(values.is_null().cast(pa.uint8()), "u1") if values.null_count else bytes(len(values)))
+            if pa.types.is_large_string(values.type):
+                text = pc.fill_null(values, "").cast(pa.large_binary())
+                lengths.update(_bytes(pc.binary_length(text), "<i8"))
+                content.update(b"".join(text.to_pylist()))
+            else:
+                dtype = "<f8" if pa.types.is_floating(values.type) else "<i8"
+                content.update(_bytes(pc.fill_null(values, 0) if values.null_count else values, dtype))
         return block
 
     def by_name(self) -> dict[str, str]:
         """The hash of each column."""
-        return {name: column.hexdigest() for name, column in self._columns.items()}
+        digests = {name: b"".join(part.digest() for part in parts) for name, parts in self._parts.items()}
+        heads = {name: f"{kind}|{self._rows}|".encode() for name, kind in self._kinds.items()}
+        return {name: hashlib.sha256(heads[name] + digest).hexdigest() for name, digest in digests.items()}
 
 
 def content_of(table: Table) -> dict[str, str]:
@@ -70,31 +83,6 @@ def content_digest(columns: Mapping[str, str]) -> bytes:
     for name, column in columns.items():
         digest.update(hashlib.sha256(name.encode()).digest() + bytes.fromhex(column))
     return digest.digest()
-
-
-class _Column:
-    """The hash of a column, block by block; where blocks end does not matter."""
-
-    def __init__(self) -> None:
-        self.kind, self.rows = "", 0
-        self._parts = [hashlib.sha256() for _ in range(3)]
-
-    def add(self, cells: pa.Array, name: str) -> None:
-        self.kind, values = _plain(cells, name)
-        self.rows += len(values)
-        empty, lengths, content = self._parts
-        empty.update(_bytes(values.is_null().cast(pa.uint8()), "u1") if values.null_count else bytes(len(values)))
-        if pa.types.is_large_string(values.type):
-            text = pc.fill_null(values, "").cast(pa.large_binary())
-            lengths.update(_bytes(pc.binary_length(text), "<i8"))
-            content.update(b"".join(text.to_pylist()))
-        else:
-            dtype = "<f8" if pa.types.is_floating(values.type) else "<i8"
-            content.update(_bytes(pc.fill_null(values, 0) if values.null_count else values, dtype))
-
-    def hexdigest(self) -> str:
-        head = f"{self.kind}|{self.rows}|".encode()
-        return hashlib.sha256(head + b"".join(part.digest() for part in self._parts)).hexdigest()
 
 
 def _bytes(numbers: pa.Array, dtype: str) -> memoryview:
