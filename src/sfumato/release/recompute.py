@@ -22,18 +22,7 @@ from sfumato.guarantee import Card
 from sfumato.guarantee.words import Finding, cannot_check, ok, wrong
 from sfumato.ledger.public_log import LogCopy
 from sfumato.mechanisms import make_mechanism
-from sfumato.release.auditable import (
-    KIND,
-    REPEATED,
-    Seed,
-    answer_of,
-    answered,
-    check_path,
-    here,
-    load_identity,
-    run_key,
-    unsealed,
-)
+from sfumato.release import auditable
 from sfumato.release.presented import Presented
 from sfumato.release.release import release_file
 from sfumato.release.sanitize import released
@@ -79,7 +68,7 @@ class Audited:
             sealed = Path(seed).read_bytes()
         except OSError:
             raise UsageError(f"{seed} cannot be read. Give the sealed seed that the owner sent you.") from None
-        return cls(load_identity(key), Path(key), sealed, open_table(table))
+        return cls(auditable.load_identity(key), Path(key), sealed, open_table(table))
 
 
 def recomputed(what: Presented, audited: Audited, copy: LogCopy | None) -> Iterator[Finding]:
@@ -92,7 +81,7 @@ def recomputed(what: Presented, audited: Audited, copy: LogCopy | None) -> Itera
         yield wrong("seed", "The card names another auditor's key: its owner did not commit to you.")
         return
     try:
-        seed = Seed.from_json(unsealed(audited.sealed, audited.auditor))
+        seed = auditable.Seed.from_json(auditable.unsealed(audited.sealed, audited.auditor))
     except CardError as error:
         yield wrong("seed", str(error))
         return
@@ -114,10 +103,10 @@ def recomputed(what: Presented, audited: Audited, copy: LogCopy | None) -> Itera
 def _order(told: Mapping[str, str], audited: Audited, copy: LogCopy | None) -> Iterator[Finding]:
     """Whether the answer was drawn after the commitment, and what else was committed to."""
     commitment, auditor = told["commitment"], told["auditor"]
-    logged = [] if copy is None else copy.told(KIND)
+    logged = [] if copy is None else copy.told(auditable.KIND)
     mine = [entry for _, entry in logged if entry.get("commitment") == commitment]
-    if told["answer"] == answer_of(str(audited.auditor).encode(), commitment):
-        notes = answered(audited.key_file)
+    if told["answer"] == auditable.answer_of(str(audited.auditor).encode(), commitment):
+        notes = auditable.answered(audited.key_file)
         yield ok("answer", "The answer is this auditor's, so that the noise could not be known before the commitment.")
         if notes is None:
             yield cannot_check("answer", f"What else this key answered: {audited.key_file.name}.answered is not here.")
@@ -139,9 +128,9 @@ def _order(told: Mapping[str, str], audited: Audited, copy: LogCopy | None) -> I
         yield cannot_check("answer", f"The log has {told_of} to this auditor. Ask for the release of each.")
 
 
-def _rows(what: Presented, seed: Seed, table: Table) -> Iterator[Finding]:
+def _rows(what: Presented, seed: auditable.Seed, table: Table) -> Iterator[Finding]:
     """Every cell of the release, and what its card says of how it came about."""
-    made_with, now = seed.parameters.get("versions", {}), here()
+    made_with, now = seed.parameters.get("versions", {}), auditable.here()
     if made_with != now:
         other = [f"{name} {made_with.get(name)}" for name in now if made_with.get(name) != now[name]]
         raise UsageError(f"The release was made with {first_names(other)}. Install that, and verify again.")
@@ -176,12 +165,12 @@ def _stated(card: Card) -> dict[str, Any]:
     return found
 
 
-def _plan(seed: Seed, card: Card) -> Plan:
+def _plan(seed: auditable.Seed, card: Card) -> Plan:
     """What was released, as it was committed to; nothing else is asked for."""
     told = seed.parameters
     assert card.auditable is not None
-    key = run_key(seed.s, seed.commitment, card.auditable["answer"])
-    if told["options"].keys() != set(REPEATED):  # an owner could name files of the auditor's
+    key = auditable.run_key(seed.s, seed.commitment, card.auditable["answer"])
+    if told["options"].keys() != set(auditable.REPEATED):  # an owner could name files of the auditor's
         raise ValueError("other options than those that are committed to")
     options = Options(**told["options"], schema=Schema.from_dict(told["schema"]), experiment=True, run_key=key)
     check_asked(options)
@@ -205,7 +194,7 @@ def check_exact(plan: Plan, schema: Schema, table: Table) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the release warns again
         released(first, Plan(options, plan.strength, mechanism), lambda _: nullcontext(InMemory()), silent)
-    check_path(mechanism)
+    auditable.check_path(mechanism)
 
 
 def _differing(ours: Path, theirs: Path) -> list[str]:

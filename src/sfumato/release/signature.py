@@ -19,17 +19,7 @@ import pyarrow.compute as pc
 
 from sfumato.core.errors import CardError, TableError
 from sfumato.core.files import file_digest, write_whole
-from sfumato.guarantee.signer import (
-    MOST,
-    PublicKey,
-    Signer,
-    Stated,
-    checked,
-    follows,
-    revoked,
-    stated_in,
-    statements_text,
-)
+from sfumato.guarantee import signer
 from sfumato.guarantee.words import Finding, cannot_check, ok, wrong
 from sfumato.table import open_table
 from sfumato.table.arrays import is_text
@@ -135,11 +125,11 @@ def to_be_signed(folder: Path, rows: Path, content: Content | None = None) -> st
 
 def sign_release(folder: Path, rows: Path, key_file: Path, content: Content | None = None) -> None:
     """Put the signature of the key in a file, which is made at first use, beside the card and the rows."""
-    signer, text = Signer.at(key_file), to_be_signed(folder, rows, content)
+    own, text = signer.Signer.at(key_file), to_be_signed(folder, rows, content)
     write_whole(folder / SIGNED, text)
-    write_whole(folder / SIGNATURE, signer.sign(text.encode()))
-    if signer.stated:
-        write_whole(folder / STATEMENTS, statements_text(signer.stated))
+    write_whole(folder / SIGNATURE, own.sign(text.encode()))
+    if own.stated:
+        write_whole(folder / STATEMENTS, signer.statements_text(own.stated))
 
 
 def keep_signature(old: Path, folder: Path, rows: Path) -> None:
@@ -152,7 +142,7 @@ def keep_signature(old: Path, folder: Path, rows: Path) -> None:
                 write_whole(folder / name, (old / name).read_bytes())
 
 
-def signer_of(folder: Path, rows: Path) -> PublicKey | None:
+def signer_of(folder: Path, rows: Path) -> signer.PublicKey | None:
     """Whose key signed this card and these rows; None without a signature, `CardError` where it does not fit."""
     there = [(folder / name).is_file() for name in (SIGNED, SIGNATURE)]
     if not any(there):
@@ -161,7 +151,7 @@ def signer_of(folder: Path, rows: Path) -> PublicKey | None:
         missing = SIGNATURE if there[0] else SIGNED
         raise CardError(f"{missing} is missing: the signature was taken away in part. Take the folder as it was.")
     text = _read(folder / SIGNED)
-    key = checked(_read(folder / SIGNATURE), text)
+    key = signer.checked(_read(folder / SIGNATURE), text)
     signed, found = text.decode(errors="replace"), to_be_signed(folder, rows)
     for one, expected, what in zip_longest(signed.split("\n"), found.split("\n"), LINES, fillvalue="What else"):
         if one != expected:
@@ -172,10 +162,12 @@ def signer_of(folder: Path, rows: Path) -> PublicKey | None:
 def _read(path: Path) -> bytes:
     """Ours are much shorter."""
     with path.open("rb") as file:
-        return file.read(MOST + 1)
+        return file.read(signer.MOST + 1)
 
 
-def signature(folder: Path, rows: Path, owner: str | None = None, handed: Iterable[Stated] = ()) -> Iterator[Finding]:
+def signature(
+    folder: Path, rows: Path, owner: str | None = None, handed: Iterable[signer.Stated] = ()
+) -> Iterator[Finding]:
     """Who signed, whether that is the `owner` who was asked for (by fingerprint), and what that leaves open. Statements
     of keys about keys that were `handed` over count as those beside the card do."""
     key = signer_of(folder, rows)
@@ -183,8 +175,8 @@ def signature(folder: Path, rows: Path, owner: str | None = None, handed: Iterab
         told = wrong if owner is not None else cannot_check
         yield told("signature", UNSIGNED)
         return
-    stated = [*(stated_in(folder / STATEMENTS) if (folder / STATEMENTS).is_file() else ()), *handed]
-    if revoked(key.fingerprint, stated):
+    stated = [*(signer.stated_in(folder / STATEMENTS) if (folder / STATEMENTS).is_file() else ()), *handed]
+    if signer.revoked(key.fingerprint, stated):
         yield wrong(
             "signature", f"The owner of the key {key.fingerprint} has revoked it: what it signed counts no more."
         )
@@ -198,7 +190,7 @@ def signature(folder: Path, rows: Path, owner: str | None = None, handed: Iterab
         )
     elif key.fingerprint == owner:
         yield ok("signature", f"{signed} That is the one you asked for.", signed_by=key.fingerprint)
-    elif follows(key.fingerprint, owner, stated):
+    elif signer.follows(key.fingerprint, owner, stated):
         yield ok("signature", f"{signed} The one you asked for named it as the next.", signed_by=key.fingerprint)
     else:
         yield wrong("signature", f"{signed} You asked for {owner}.", signed_by=key.fingerprint)
