@@ -265,7 +265,7 @@ def test_what_is_learned_and_what_is_public():
 
 
 def test_the_fingerprint_is_of_the_map_alone(encoding):
-    again = Encoding.from_dict(encoding.to_dict())
+    again = Encoding(Schema.from_dict(encoding.schema.to_dict()))
     assert again == encoding
     assert again.fingerprint() == encoding.fingerprint()
     stated = encoding.schema.with_column("age", source="public", reason="ages", weight=3.0)

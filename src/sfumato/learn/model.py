@@ -28,7 +28,7 @@ from sfumato.learn.asked import PredictAsked
 from sfumato.learn.classifiers.factory import CLASSIFIERS, choose_classifier
 from sfumato.learn.model_file import TRUSTED, ForeignTypeError, ModelFile, UnsoundModelError, check_structure
 from sfumato.release.release import Release
-from sfumato.table import Encoding, open_table, write_table
+from sfumato.table import Encoding, Schema, open_table, write_table
 from sfumato.table.encoding import (
     MISSING_INSTEAD,
     NOT_TOLD,
@@ -210,7 +210,7 @@ class Model:
         return found
 
     def encoding(self) -> Encoding:
-        return Encoding.from_dict(self.about["source_schema"])
+        return Encoding(Schema.from_dict(self.about["source_schema"]))
 
     def affine(self) -> tuple[Floats, Floats] | None:
         """The public map of plain rows into the release's space, or None where it is a secret key."""

@@ -7,7 +7,7 @@ import json
 import warnings
 from collections.abc import Collection, Mapping
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -387,15 +387,6 @@ class Encoding:
             raise SchemaError("The schema has no person column. Give one column `role: person`.")
         return column_of(batch, person.name), person.name
 
-    def to_dict(self) -> dict[str, Any]:
-        """The schema: an encoding is nothing more."""
-        return self.schema.to_dict()
-
-    @classmethod
-    def from_dict(cls, found: Mapping[str, Any]) -> Encoding:
-        """The encoding of a schema that was written with `to_dict`."""
-        return cls(Schema.from_dict(found))
-
     def fingerprint(self) -> str:
         """SHA-256 of what defines the map: equal for two sites that encode alike, whatever reasons they give."""
         label, map_ = self.schema.label, []
@@ -404,9 +395,8 @@ class Encoding:
             # Where intervals have names of their own, the names do not tell where numbers are cut.
             if c.edges is not None and c.categories != interval_names(c.edges):
                 map_[-1].append(list(c.edges))
-        target = self.schema.target
-        if target is not None:
-            map_.append([target.name, "target"])
+        if self.schema.target is not None:
+            map_.append([self.schema.target.name, "target"])
         canonical = json.dumps([map_, label is not None], separators=(",", ":"), ensure_ascii=False)
         return hashlib.sha256(canonical.encode()).hexdigest()
 

@@ -113,9 +113,7 @@ def _vertices(column: Column) -> Floats:
         return np.eye(len(column.categories or ()) + int(column.missing))
     low, high = column.bounds
     ends = [0.5] if low == high else [0.0, 1.0]
-    if column.missing:
-        return np.array([*([end, 0.0] for end in ends), [0.5, 1.0]])
-    return np.array([[end] for end in ends])
+    return np.array([*([end, 0.0] for end in ends), [0.5, 1.0]] if column.missing else [[end] for end in ends])
 
 
 # Schema files: YAML that a person can read and edit, JSON for programs.
@@ -259,10 +257,9 @@ class Schema:
             if len(named := [column.name for column in self.columns if column.role == role]) > 1:
                 told = ", ".join(named)
                 raise SchemaError(f"Only one column can have the role {role}; the schema gives it to {told}.")
-        label = self.label
+        label, target = self.label, self.target
         if label is not None and label.kind not in ("categorical", "ordinal"):
             raise SchemaError(f"The column to predict {label.name!r} must be categorical. Got {label.kind!r} instead.")
-        target = self.target
         if target is not None and target.kind not in ("numeric", "integer"):
             raise SchemaError(
                 f"The target {target.name!r} must be numeric or integer. Got {target.kind!r} instead. A class to "
@@ -329,7 +326,7 @@ class Schema:
         raise SchemaError(f"The schema has no column {name!r}.{nearest(name, self.names)}")
 
     def __contains__(self, name: object) -> bool:
-        return any(column.name == name for column in self.columns)
+        return name in self.names
 
     def _with_role(self, role: str) -> Column | None:
         return next((column for column in self.columns if column.role == role), None)
@@ -381,8 +378,7 @@ class Schema:
 
     def save(self, path: Path | str) -> None:
         """Write a schema file to edit. What was learned from data stays marked `learned`."""
-        path = Path(path)
-        text = schema_text(self.to_dict(), as_json=path.suffix.lower() == ".json")
+        text = schema_text(self.to_dict(), as_json=Path(path).suffix.lower() == ".json")
         write_whole(path, text, private=bool(self.learned))  # learned bounds are people's values
 
     def to_yaml(self) -> str:

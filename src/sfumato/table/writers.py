@@ -78,8 +78,6 @@ def _quoted(cells: Any, separator: str) -> Any:
 
 PAGE_CELLS = 1 << 14
 """Cells of a column that Parquet encodes and writes at a time."""
-
-
 Write = Callable[[pa.Table], object]
 """Appends one block to a file."""
 
