@@ -79,15 +79,9 @@ def check_table(plan: Plan, encoding: Encoding, names: Sequence[str]) -> None:
 
 def check_nobodys(mechanism: Mechanism, encoding: Encoding, options: Options) -> None:
     """What a claim about presence does not allow, before a row is read."""
-    wrong = {
-        "--private-label": options.private_label,
-        "--only-new": options.only_new,
-        "--like-original": options.like_original,
-        "--out-of-bounds refuse": options.out_of_bounds == "refuse",
-    }
-    for option, given in wrong.items():
-        if given:
-            raise UsageError(f"{option} makes no sense with {mechanism.name}: its rows are made up. Leave it out.")
+    refuses = ["--out-of-bounds refuse"] if options.out_of_bounds == "refuse" else []
+    for option in [*options.asked("private_label", "only_new", "like_original"), *refuses]:
+        raise UsageError(f"{option} makes no sense with {mechanism.name}: its rows are made up. Leave it out.")
     check_rows_per_person(encoding.schema, options.max_rows_per_person)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from sfumato.mechanisms import Mechanism, make_mechanism
 from sfumato.noise import Streams
 from sfumato.release.asked import ENGINES, SCORINGS, Abilities, Terms
 from sfumato.release.source import Source
-from sfumato.release.strength import MECHANISM, NAMES_STRENGTH, Config, Strength, Wanted
+from sfumato.release.strength import MECHANISM, NAMES_STRENGTH, Config, Strength, Wanted, refuse
 from sfumato.table import Encoding, Schema, SqlQuery, open_table
 from sfumato.table.statistics import Moments
 
@@ -249,107 +249,85 @@ class Options(Wanted):
         """The mechanism, once all that can be checked without a table was."""
         if self.cohort is not None and not (0 < len(self.cohort.strip()) <= 100 and self.cohort.isprintable()):
             raise UsageError("--cohort must be a name of at most 100 characters, on one line.")
-        self._check_spark()
+        refuse(self._wrong_in_spark())
         mechanism = make_mechanism(strength.mechanism, dict(strength.parameters))
-        if mechanism.whole_table and not self.engine_can.hold_table:
-            raise UsageError(f"{mechanism.name} needs the whole table at once. Use --engine memory.")
-        self._check_search(mechanism)
-        self._check_public_rows(mechanism, strength.parameters)
-        if self.auditable is not None or self.answer is not None:
-            self._check_repeatable(mechanism)
-        if self.again and not self.only_new:
-            raise UsageError(
-                "--again concerns --only-new alone: without that, everybody is released, known or not. Leave it out."
-            )
-        if self.leaves_no_mark and self.only_new:
-            raise UsageError(
-                "--only-new marks rows in the ledger, and a dry run or an experiment leaves none. Leave one out."
-            )
-        if self.experiment and self.resume:
-            raise UsageError(
-                "--resume counts a killed run once, and an experiment is not counted. Leave out one of them."
-            )
+        refuse(self._wrong(mechanism, strength.parameters))
         return mechanism
 
-    def _check_public_rows(self, mechanism: Mechanism, parameters: Mapping[str, Any]) -> None:
-        """What of --basis-from can be refused before any table is read."""
+    def _wrong(self, mechanism: Mechanism, parameters: Mapping[str, Any]) -> Iterator[str]:
+        """What cannot be meant together, in the order in which it is told."""
+        if mechanism.whole_table and not self.engine_can.hold_table:
+            yield f"{mechanism.name} needs the whole table at once. Use --engine memory."
+        yield from self._wrong_search(mechanism)
+        yield from self._wrong_public_rows(mechanism, parameters)
+        if self.auditable is not None or self.answer is not None:
+            yield from self._unrepeatable(mechanism)
+        if self.again and not self.only_new:
+            yield "--again concerns --only-new alone: without that, everybody is released, known or not. Leave it out."
+        if self.leaves_no_mark and self.only_new:
+            yield "--only-new marks rows in the ledger, and a dry run or an experiment leaves none. Leave one out."
+        if self.experiment and self.resume:
+            yield "--resume counts a killed run once, and an experiment is not counted. Leave out one of them."
+
+    def _wrong_public_rows(self, mechanism: Mechanism, parameters: Mapping[str, Any]) -> Iterator[str]:
         if self.basis_from is None:
             if self.reason is not None:
-                raise UsageError("--reason says why the rows of --basis-from are public. Give both, or neither.")
+                yield "--reason says why the rows of --basis-from are public. Give both, or neither."
             if self.conditional:
-                raise UsageError(
-                    "--conditional goes on without a proof where rows of --basis-from are private. Give both."
-                )
+                yield "--conditional goes on without a proof where rows of --basis-from are private. Give both."
             return
         if "basis" not in mechanism.get_params(deep=False):
-            raise UsageError(f"--basis-from gives principal-laplace its basis, but {mechanism.name} has none.")
-        for given in ("basis", "basis_reason"):
-            if given in parameters:
-                raise UsageError(f"The basis comes from --basis-from and the reason from --reason. Leave {given} out.")
+            yield f"--basis-from gives principal-laplace its basis, but {mechanism.name} has none."
+        for given in sorted({"basis", "basis_reason"} & parameters.keys()):
+            yield f"The basis comes from --basis-from and the reason from --reason. Leave {given} out."
         if not self.conditional and not is_reason(self.reason):
-            raise UsageError(
-                "--basis-from needs a --reason: say in one sentence why these rows are public (who published them)."
-            )
+            yield "--basis-from needs a --reason: say in one sentence why these rows are public (who published them)."
 
-    def _check_repeatable(self, mechanism: Mechanism) -> None:
-        """Refuse, before a table is read, what an auditor could not recompute."""
+    def _unrepeatable(self, mechanism: Mechanism) -> Iterator[str]:
+        """What an auditor could not recompute."""
         if self.auditable is None:
-            raise UsageError("--answer is what an auditor answered. Give the key too: --auditable FILE.")
-        wrong = {
-            "--seed": self.seed is not None,
-            "--experiment": self.experiment,
-            "--dry-run": self.dry_run,
-            "--only-new": self.only_new,
-            "--search": self.search is not None,
-            "--key": self.key is not None,
-            "--basis-from": self.basis_from is not None,
-            "--privacy-loss": self.privacy_loss is not None,
-            "--target": self.target is not None,
-            "--engine spark": self.engine_can.spread,
-            f"--mechanism {mechanism.name}": mechanism.needs_key,
-        }
-        for option, given in wrong.items():
-            if given:
-                raise UsageError(
-                    f"An auditor cannot recompute a release with {option}: it does not follow from table, parameters "
-                    "and seed alone. Leave out one of them."
-                )
+            yield "--answer is what an auditor answered. Give the key too: --auditable FILE."
+        rows = ("seed", "experiment", "dry_run", "only_new", "search", "key", "basis_from", "privacy_loss", "target")
+        engine = ["--engine spark"] if self.engine_can.spread else []
+        for option in [
+            *self.asked(*rows),
+            *engine,
+            *([f"--mechanism {mechanism.name}"] if mechanism.needs_key else []),
+        ]:
+            yield (
+                f"An auditor cannot recompute a release with {option}: it does not follow from table, parameters "
+                "and seed alone. Leave out one of them."
+            )
         if self.out is None:
-            raise UsageError("--auditable needs a folder: what you commit to is written beside it. Add --out DIR.")
+            yield "--auditable needs a folder: what you commit to is written beside it. Add --out DIR."
 
-    def _check_spark(self) -> None:
+    def _wrong_in_spark(self) -> Iterator[str]:
         if not self.engine_can.spread:
             if self.master is not None:
-                raise UsageError("--master says where Spark runs. Add --engine spark.")
+                yield "--master says where Spark runs. Add --engine spark."
             return
-        wrong = {
-            "--only-new": self.only_new,
-            "--search": self.search is not None,
-            "--privacy-loss": self.privacy_loss is not None,
-            "--max-rows-per-person": self.max_rows_per_person is not None,
-            "--basis-from without --conditional": self.basis_from is not None and not self.conditional,
-        }
-        for option, given in wrong.items():
-            if given:
-                raise UsageError(
-                    f"{option} goes through the rows on one machine. Use --engine stream, or leave it out."
-                )
+        proved = self.basis_from is not None and not self.conditional
+        for option in [
+            *self.asked("only_new", "search", "privacy_loss", "max_rows_per_person"),
+            *(["--basis-from without --conditional"] if proved else []),
+        ]:
+            yield f"{option} goes through the rows on one machine. Use --engine stream, or leave it out."
 
     @property
     def key_is_given(self) -> bool:
         """Whether there is a key already, and not only a place for a new one."""
         return isinstance(self.key, Key) or (self.key is not None and Path(self.key).exists())
 
-    def _check_search(self, mechanism: Mechanism) -> None:
+    def _wrong_search(self, mechanism: Mechanism) -> Iterator[str]:
         if self.search is None:
             if self.search_scoring != SCORINGS[0]:
-                raise UsageError("--search-scoring says how a search judges rotations. Add --search N.")
+                yield "--search-scoring says how a search judges rotations. Add --search N."
             return
         if not mechanism.rotates:
-            raise UsageError(f"--search looks for a rotation, but {mechanism.name} has none. Leave --search out.")
+            yield f"--search looks for a rotation, but {mechanism.name} has none. Leave --search out."
         if self.key_is_given:
             which = "the given key" if isinstance(self.key, Key) else str(self.key)
-            raise UsageError(f"--search draws a new key, but {which} is an existing one. Leave out --search or --key.")
+            yield f"--search draws a new key, but {which} is an existing one. Leave out --search or --key."
 
     def table_for_comparison(self, table: Any) -> Any:
         """Rows can be compared with earlier ones only under the same schema, and only if they stay what they are."""

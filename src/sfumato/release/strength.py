@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -31,6 +31,12 @@ NAMES_STRENGTH = STRENGTHS | {"category_epsilon", "floor", "high", "k", "low"}
 LABEL_EPSILON = 1.0
 
 
+def refuse(wrong: Iterator[str]) -> None:
+    """The first thing that is wrong is told; what is right for others is not looked at any more."""
+    if (told := next(wrong, None)) is not None:
+        raise UsageError(told)
+
+
 @dataclass(frozen=True)
 class Strength:
     """What was chosen: a mechanism with its parameters, the label's share, and how it came about, for the card."""
@@ -56,18 +62,17 @@ class Strength:
 class Wanted(SanitizeAsked):
     """What an owner asks for; a field that is None leaves the choice to the study, or to the defaults."""
 
+    def asked(self, *names: str) -> list[str]:
+        """Those of these options that were given, as they are typed."""
+        given = {name: getattr(self, name) for name in names}
+        return [f"--{name.replace('_', '-')}" for name, one in given.items() if one is not None and one is not False]
+
     @property
     def needs_rows(self) -> str | None:
         """The first option that only rows of people can follow, where one was given."""
-        given = {
-            "--private-label": self.private_label,
-            "--only-new": self.only_new,
-            "--like-original": self.like_original,
-            "--target": self.target is not None,
-            "--out-of-bounds refuse": self.out_of_bounds == "refuse",
-            "--measured-only": self.measured_only,
-        }
-        return next((option for option, wanted in given.items() if wanted), None)
+        refuses = ["--out-of-bounds refuse"] if self.out_of_bounds == "refuse" else []
+        given = self.asked("private_label", "only_new", "like_original", "target")
+        return next(iter([*given, *refuses, *self.asked("measured_only")]), None)
 
     @property
     def asks_for_a_bound_alone(self) -> bool:
@@ -92,7 +97,8 @@ class Wanted(SanitizeAsked):
     def under(self, terms: Terms | None, schema: object) -> Strength:
         """The strength under a study's terms: what they fix is fixed, what they leave open is the owner's choice.
         `schema` is the owner's own, which must be None where the study has one."""
-        self._check_bounds()
+        check_asked(self)
+        refuse(self._wrong_bounds())
         label = (LABEL_EPSILON if self.label_epsilon is None else self.label_epsilon) / self._rows_bounded
         mechanism, parameters, note = self._chosen(terms, schema)
         epsilon = self._one_epsilon()
@@ -115,17 +121,16 @@ class Wanted(SanitizeAsked):
         ruled = terms is None and self.asks_for_a_bound_alone
         return Strength(mechanism, parameters, label, chosen_by, note=note, ruled=ruled)
 
-    def _check_bounds(self) -> None:
-        """Refuse what bounds nothing, or two things at once."""
-        check_asked(self)
+    def _wrong_bounds(self) -> Iterator[str]:
+        """What bounds nothing, or two things at once."""
         if self.label_epsilon is not None and not self.private_label:
-            raise UsageError("--label-epsilon says how the column to predict is blurred. Add --private-label.")
+            yield "--label-epsilon says how the column to predict is blurred. Add --private-label."
         if self._one_epsilon() is not None and self.epsilon_presence is not None:
-            raise UsageError("--epsilon bounds values and --epsilon-presence presence. Give one: the other follows.")
+            yield "--epsilon bounds values and --epsilon-presence presence. Give one: the other follows."
         if self.max_posterior is not None and self.epsilon_presence is not None:
-            raise UsageError("--max-posterior bounds values and --epsilon-presence presence. Give one of them.")
+            yield "--max-posterior bounds values and --epsilon-presence presence. Give one of them."
         if self.trust != OWNER and self.epsilon is None and self.max_posterior is None:
-            raise UsageError("--trust chooses the method for --epsilon or --max-posterior. Add one, or leave it out.")
+            yield "--trust chooses the method for --epsilon or --max-posterior. Add one, or leave it out."
 
     def _chosen(self, terms: Terms | None, schema: object) -> tuple[str, dict[str, Any], str]:
         """The method, what is fixed of its parameters, and why the rule took another than usual."""
