@@ -6,7 +6,6 @@ learned is no public bound: the columns count as learned, and no formal guarante
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
@@ -40,18 +39,17 @@ def with_privacy_loss(table: Any, schema: Schema, mechanism: Mechanism, wanted: 
     chosen = dict(_chosen(table, encoding, mechanism, wanted))
     if not chosen:
         raise UsageError("No column is a number, so no noise has a privacy loss to be fitted.")
-    columns = [
-        dataclasses.replace(column, noise={**column.choices.chosen, **chosen[column.name]}, source="learned", reason="")
-        if column.name in chosen
-        else column
-        for column in schema.columns
-    ]
-    return dataclasses.replace(schema, columns=tuple(columns))
+    for name, noise in chosen.items():
+        noise = {**schema[name].choices.chosen, **noise}
+        schema = schema.with_column(name, noise=noise, source="learned", reason="")
+    return schema
 
 
-def _chosen(
-    table: Any, encoding: Encoding, mechanism: Mechanism, wanted: float
-) -> Iterator[tuple[str, dict[str, Any]]]:
+Chosen = tuple[str, dict[str, Any]]
+"""What a column chooses, by its name."""
+
+
+def _chosen(table: Any, encoding: Encoding, mechanism: Mechanism, wanted: float) -> Iterator[Chosen]:
     shares, recipe = _shares(table, encoding), mechanism.recipe_
     for place, group in enumerate(encoding.groups):
         if group.is_onehot or group.is_constant:

@@ -34,8 +34,6 @@ def plain(array: Any) -> pa.Array:
     """One contiguous array without dictionary: unused categories of the original must not travel."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
-        if isinstance(array, pa.ChunkedArray):
-            array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     if isinstance(array, pa.ExtensionArray):

@@ -439,23 +439,19 @@ def _sorted(words: set[str]) -> tuple[str, ...]:
 
 
 def _warn(columns: list[Column], notes: list[str]) -> None:
-    level = 4  # the caller of Schema.infer
     private = [column for column in columns if column.role == "private"]
-    if notes:
-        warnings.warn(" ".join(notes), IdentifierWarning, stacklevel=level)
     constant = [c.name for c in private if not c.is_categorical and np.equal(*c.bounds)]
     constant += [c.name for c in private if c.is_categorical and len(c.categories or ()) == 1 and not c.missing]
+    told: dict[type[UserWarning], str] = {IdentifierWarning: " ".join(notes)}
     if constant:
-        warnings.warn(
-            said("These columns have the same value in every row and say nothing: {names}.", names=", ".join(constant)),
-            ConstantWarning,
-            stacklevel=level,
-        )
+        sentence = "These columns have the same value in every row and say nothing: {names}."
+        told[ConstantWarning] = said(sentence, names=", ".join(constant))
     if private:
-        warnings.warn(
+        told[PrivacyLeakWarning] = (
             f"Bounds and categories of {counted(len(private), 'column')} were read off the private table: no "
             "proof can rest on them, and a card publishes them (smallest, largest, every category). "
-            "Write a schema, and mark as public what you know from elsewhere.",
-            PrivacyLeakWarning,
-            stacklevel=level,
+            "Write a schema, and mark as public what you know from elsewhere."
         )
+    for kind, words in told.items():
+        if words:
+            warnings.warn(words, kind, stacklevel=4)  # at the caller of Schema.infer

@@ -249,8 +249,5 @@ def joined(pieces: list[pa.RecordBatch]) -> pa.RecordBatch:
     """Several batches as one."""
     if len(pieces) == 1:
         return pieces[0]
-    whole = pa.Table.from_batches(pieces).combine_chunks()
-    return pa.RecordBatch.from_arrays(
-        [column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks) for column in whole.columns],
-        schema=whole.schema,
-    )
+    whole = pa.Table.from_batches(pieces)
+    return pa.RecordBatch.from_arrays([column.combine_chunks() for column in whole.columns], schema=whole.schema)
