@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -41,11 +41,9 @@ def open_density(source: Any, logpdf: Callable[[Any], Any] | None, width: float)
     support = (-math.inf, math.inf)
     if logpdf is not None:
         log = _guarded(logpdf, logged=True)
-    elif isinstance(source, Law):
-        log, support = _guarded(source.logpdf, logged=True), source.support
     elif hasattr(source, "logpdf") and hasattr(source, "support"):
         log = _guarded(source.logpdf, logged=True)
-        low, high = source.support()
+        low, high = source.support if isinstance(source, Law) else source.support()
         support = float(low), float(high)
     elif callable(source) and not hasattr(source, "pmf"):
         log = _guarded(source, logged=False)
@@ -113,9 +111,9 @@ def follow_tail(density: Density, side: int, width: float) -> Tail:
     R the ratio of a quarter; a > 0.05 grows, a < -0.2 (or no increment at all) settles, logarithmic growth (a = 0)
     stays unclear.
     """
-    m, s, log = density.centre, density.scale, density.log
+    m, s = density.centre, density.scale
     distance = s * _octaves(0, _FARTHEST, 16, both=False)
-    values = log(m + side * distance)
+    values = density.log(m + side * distance)
     broken = np.flatnonzero(~np.isfinite(values))
     end: Literal["open", "underflow", "zero", "undefined"] = "open"
     last, floor = distance.size, -math.inf
@@ -170,12 +168,10 @@ def edge_value(density: Density, inside: float, outside: float) -> tuple[float, 
 def _trend(heights: Floats, log_ratio: float) -> tuple[Trend, float]:
     """Whether a sequence of 16 windows settles or grows, and its limit."""
     before, middle, last = (float(np.max(part)) for part in (heights[6:8], heights[10:12], heights[14:16]))
-    highest = float(heights.max())
-    tolerance = 1e-8 * max(1.0, highest)
-    first, second = middle - before, last - middle
+    highest, first, second = float(heights.max()), middle - before, last - middle
     if not math.isfinite(first + second):
         return "unclear", math.nan
-    if second <= tolerance:
+    if second <= 1e-8 * max(1.0, highest):
         return "settles", highest
     if first <= 1e-8 * max(1.0, middle):
         return "unclear", math.nan
@@ -207,8 +203,7 @@ def approach(density: Density, start: float, spacing: float, sign: int) -> tuple
     steps = spacing * 2.0 ** -np.arange(count + 1, dtype=np.float64)
     heights = np.maximum(sign * log(centre - steps), sign * log(centre + steps))
     third = count // 3
-    middle = float(heights[2 * third] - heights[third])
-    last = float(heights[3 * third] - heights[2 * third])
+    middle, last = map(float, np.diff(heights[third : 3 * third + 1 : third]))
     if not math.isfinite(middle + last):
         return centre, "unclear"
     if last <= 1e-7 or last < 0.1 * middle:
@@ -249,9 +244,8 @@ class Amplification:
     exact: bool = False
 
 
-class _Condition(NamedTuple):
-    holds: bool | None
-    evidence: str
+_Condition = tuple[bool | None, str]
+"""Whether one holds, where that is known, and the evidence."""
 
 
 def bounded_amplification(
@@ -305,13 +299,9 @@ def _probe(density: Density, width: float) -> Amplification:
     points = np.unique(np.concatenate([near, wide, s * _octaves(-20, 10, 6, both=True)]) + m)
     points = points[(points > density.centre - tails[-1].reach) & (points < density.centre + tails[1].reach)]
     values = density.log(points)
-    conditions = (
-        _infinite_support(density, tails),
-        _no_zeros(density, points, values),
-        _tails_bounded(density, tails),
-        _extremes(density, points, values, 1),
-    )
-    hold, evidence = [one.holds for one in conditions], tuple(one.evidence for one in conditions)
+    found = [_infinite_support(density, tails), _no_zeros(density, points, values)]
+    found += [_tails_bounded(density, tails), _extremes(density, points, values, 1)]
+    hold, evidence = [holds for holds, _ in found], tuple(words for _, words in found)
     if not all(hold):
         return Amplification("unbounded" if False in hold else "undecided", None, evidence)
     log = _supremum(density, points, width)
@@ -324,20 +314,17 @@ def _probe(density: Density, width: float) -> Amplification:
 def _infinite_support(density: Density, tails: dict[int, Tail]) -> _Condition:
     low, high = density.support
     if math.isfinite(low) or math.isfinite(high):
-        return _Condition(False, f"Infinite support: fails, the support is [{low:g}, {high:g}].")
+        return False, f"Infinite support: fails, the support is [{low:g}, {high:g}]."
     for side, tail in tails.items():
         if tail.end == "zero":
             at = f"{density.centre + side * tail.reach:.4g} (an end, or a gap)"
-            return _Condition(False, f"Infinite support: fails, the density drops to 0 at {at}.")
+            return False, f"Infinite support: fails, the density drops to 0 at {at}."
         if tail.end == "undefined":
-            return _Condition(None, "Infinite support: unknown, the density is not a number in a tail.")
+            return None, "Infinite support: unknown, the density is not a number in a tail."
         if tail.end == "underflow" and tail.reach < 4 * density.scale:
-            return _Condition(None, "Infinite support: unknown, the density underflows close to its centre.")
-    return _Condition(True, f"Infinite support: holds as far as numbers reach ({_reached(density, tails)}).")
-
-
-def _reached(density: Density, tails: dict[int, Tail]) -> str:
-    return " and ".join(f"{density.centre + side * tail.reach:.3g}" for side, tail in tails.items())
+            return None, "Infinite support: unknown, the density underflows close to its centre."
+    reached = " and ".join(f"{density.centre + side * tail.reach:.3g}" for side, tail in tails.items())
+    return True, f"Infinite support: holds as far as numbers reach ({reached})."
 
 
 def _no_zeros(density: Density, points: Floats, values: Floats) -> _Condition:
@@ -347,8 +334,8 @@ def _no_zeros(density: Density, points: Floats, values: Floats) -> _Condition:
         first = int(np.flatnonzero(values == -np.inf)[0])
         edge = edge_value(density, float(points[first - 1]), float(points[first]))[0] if first else -math.inf
         if not edge > UNDERFLOW:
-            return _Condition(None, f"No zeros: unknown, the density underflows near {points[first]:.4g}.")
-        return _Condition(False, f"No zeros: fails, the density is 0 around {points[first]:.4g}.")
+            return None, f"No zeros: unknown, the density underflows near {points[first]:.4g}."
+        return False, f"No zeros: fails, the density is 0 around {points[first]:.4g}."
     return _extremes(density, points, values, -1)
 
 
@@ -356,36 +343,35 @@ def _extremes(density: Density, points: Floats, values: Floats, sign: int) -> _C
     """Approach the sharpest interior extrema of log f and see whether they stay finite."""
     name, becomes = ("Locally bounded", "infinite") if sign > 0 else ("No zeros", "0")
     if np.isnan(values).any():
-        return _Condition(None, f"{name}: unknown, the density is not a number in some place.")
+        return None, f"{name}: unknown, the density is not a number in some place."
     heights = sign * values
     inner = np.flatnonzero((heights[1:-1] >= heights[:-2]) & (heights[1:-1] >= heights[2:])) + 1
     finite = np.where(np.isinf(heights), np.sign(heights) * 1e300, heights)
     with np.errstate(over="ignore"):
         sharpness = finite[inner] - 0.5 * (finite[inner - 1] + finite[inner + 1])
-    candidates = inner[np.argsort(-sharpness)][:8]
     unclear = None
-    for i in candidates:
+    for i in inner[np.argsort(-sharpness)][:8]:
         spacing = float(max(points[i] - points[i - 1], points[i + 1] - points[i], density.scale * 2.0**-6))
         place, trend = approach(density, float(points[i]), spacing, sign)
         if trend == "grows":
-            return _Condition(False, f"{name}: fails, the density becomes {becomes} at {place:.4g}.")
+            return False, f"{name}: fails, the density becomes {becomes} at {place:.4g}."
         if trend == "unclear":
             unclear = place
     if unclear is not None:
-        return _Condition(None, f"{name}: unknown, see the density at {unclear:.4g}.")
+        return None, f"{name}: unknown, see the density at {unclear:.4g}."
     looked = f"{points.size:,} points from {points[0]:.3g} to {points[-1]:.3g}"
-    return _Condition(True, f"{name}: holds at {looked} and at the sharpest extrema between them.")
+    return True, f"{name}: holds at {looked} and at the sharpest extrema between them."
 
 
 def _tails_bounded(density: Density, tails: dict[int, Tail]) -> _Condition:
-    for side in (side for side, tail in tails.items() if tail.trend == "grows"):
-        reached = _reached(density, {side: tails[side]})
-        growing = f"it keeps growing towards {_SIDES[side]} infinity (followed to {reached})"
-        return _Condition(False, f"Tail ratio bounded: fails, {growing}.")
-    for side in (side for side, tail in tails.items() if tail.trend == "unclear"):
-        return _Condition(None, f"Tail ratio bounded: unknown towards {_SIDES[side]} infinity.")
-    reached = _reached(density, tails)
-    return _Condition(True, f"Tail ratio bounded: holds, it settles on both sides (followed to {reached}).")
+    reached = {side: f"{density.centre + side * tail.reach:.3g}" for side, tail in tails.items()}
+    sides = {tail.trend: side for side, tail in reversed(tails.items())}
+    if (side := sides.get("grows")) is not None:
+        growing = f"it keeps growing towards {_SIDES[side]} infinity (followed to {reached[side]})"
+        return False, f"Tail ratio bounded: fails, {growing}."
+    if (side := sides.get("unclear")) is not None:
+        return None, f"Tail ratio bounded: unknown towards {_SIDES[side]} infinity."
+    return True, f"Tail ratio bounded: holds, it settles on both sides (followed to {' and '.join(reached.values())})."
 
 
 def _supremum(density: Density, points: Floats, width: float) -> float | None:
@@ -405,9 +391,8 @@ def _supremum(density: Density, points: Floats, width: float) -> float | None:
     trusted = np.isfinite(there) & (there > floor)
     differences = np.where(trusted & np.isfinite(here), here - there, -np.inf)
     hidden = float(np.max(np.where(trusted | (here < floor / 2), -np.inf, here - UNDERFLOW)))
-    peaks = np.argsort(-differences.max(axis=0))[:200:25]
     best = max(tail.limit for tail in tails)
-    for peak in peaks:
+    for peak in np.argsort(-differences.max(axis=0))[:200:25]:
         delta = float(deltas[int(np.argmax(differences[:, peak]))])
         best = max(best, _refine(density, float(z[peak]), delta, width, floor))
     return best if best > hidden + 10.0 else None  # the margin pays for the coarse grid on which `hidden` was found

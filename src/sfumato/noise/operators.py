@@ -77,7 +77,7 @@ class Operator:
 # Where the map is a line in e, e = (z - Z(0, x)) / Z_e is its inverse. Else the turning points in e are looked for, on
 # a grid of powers of ten to either side of 0, and between two of them the map is inverted by bisection: it only rises
 # or only falls there. |dE/dz| is 1 / |Z_e|, with the derivative of the expression. Whoever uses the operator checks it
-# against its forward map, as every operator is (`check_operator`).
+# against its forward map, as every operator is (`OperatorNoise.check`).
 
 
 MOST_TURNS = 8
