@@ -223,18 +223,17 @@ class Ledger:
         return None if found is None else int(found)
 
     def set_budget(self, budget: Budget | None) -> None:
-        with self._changed():
-            self._data.pop(BUDGET, None)
-            if budget is not None:
-                self._data[BUDGET] = budget.to_dict()
-            self._expire()
+        self._set(BUDGET, None if budget is None else budget.to_dict())
 
     def set_keep_days(self, days: int | None) -> None:
         """Fingerprints of earlier releases are deleted at once; that they were made stays noted."""
+        self._set(KEEP_DAYS, days)
+
+    def _set(self, name: str, value: Any) -> None:
         with self._changed():
-            self._data.pop(KEEP_DAYS, None)
-            if days is not None:
-                self._data[KEEP_DAYS] = days
+            self._data.pop(name, None)
+            if value is not None:
+                self._data[name] = value
             self._expire()
 
     def entries(self) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -256,7 +255,7 @@ class Ledger:
             return
         last = (datetime.datetime.now(datetime.UTC).date() - datetime.timedelta(days=self.keep_days)).isoformat()
         for _, entry in self.entries():
-            if entry.get("roll") and not entry.get(EXPIRED) and entry["when"] < last:
+            if entry.get("roll") and entry["when"] < last:
                 entry[EXPIRED] = True
 
     @contextlib.contextmanager
@@ -338,10 +337,9 @@ class Ledger:
             if roll is None or tally is None:
                 counted += [entry] if found == fingerprint else []
                 continue
-            kept = self.roll_of(entry)
-            if found == fingerprint:
-                seen: Flags | None = np.ones(len(roll), dtype=np.bool_)
-            else:
+            seen: Flags | None = np.ones(len(roll), dtype=np.bool_)
+            if found != fingerprint:
+                kept = self.roll_of(entry)
                 seen = None if kept is None else roll.known_to(kept)
             if seen is not None and tally.add(len(counted), seen):
                 counted.append(entry)
@@ -427,12 +425,11 @@ def _checked(data: dict[str, Any]) -> dict[str, Any]:
     for releases in data["tables"].values():
         for entry in releases:
             is_drawn(entry) or record_epsilon(entry)
-    if not all(isinstance(item, str) for item in data.get(LEARNED, ())):
-        raise ValueError("what was learned is not a list of hashes")
+    hashes, counts = data.get(LEARNED, ()), data.get(MODELS, {}).values()
+    if not (all(isinstance(item, str) for item in hashes) and all(isinstance(times, int) for times in counts)):
+        raise ValueError("what was learned is not a list of hashes, or models are not counts")
     for item in data.get(DIRECTIONS, ()):
         Learned.from_dict(item)
-    if not all(isinstance(times, int) for times in data.get(MODELS, {}).values()):
-        raise ValueError("models are not counts")
     return data
 
 

@@ -87,12 +87,11 @@ class ReadOff:
         with exclusive(self.path):
             self._load()
             for column in columns:
-                if shown:
-                    self._hashes.add(self._hash(column.name, "shown"))
+                told = [["shown"]] if shown else []
                 for end, bound in _ends(column).items():
-                    self._hashes.add(self._hash(column.name, "compared"))
-                    self._hashes.add(self._hash(column.name, end, "equal", _text(column, bound)))
-                    self._hashes |= {self._hash(column.name, end, text) for text in _roundings(column, bound)}
+                    told += [["compared"], [end, "equal", _text(column, bound)]]
+                    told += [[end, text] for text in _roundings(column, bound)]
+                self._hashes |= {self._hash(column.name, *parts) for parts in told}
             kept = {"format": FORMAT, "version": VERSION, "key": self._key.hex(), "hashes": sorted(self._hashes)}
             write_whole(self.path, json.dumps(kept, indent=0), private=True)
 
