@@ -66,9 +66,12 @@ SHARED = (
     "combinations of columns in which the class varies little are moved little. "
 )
 PER_DRAW = "Categories and empty cells are kept with the stated probability; the resulting bound holds per draw only. "
+LEARNED = (
+    (RULES, "bandwidths, from the standard deviation of every column in every class"),
+    (MATRICES, "how noise is correlated, from the correlations of the columns in every class"),
+    (CHOSEN_BY_LIKELIHOOD, "how wide a kernel fits best, from the distances between the rows of every class"),
+)
 MOST_NAMED = 8
-
-
 TILE = 1 << 14
 """Values smoothed at a time, so that noise and rows meet in a core's cache."""
 
@@ -97,10 +100,6 @@ MOST_ROWS = 10**12
 class CountedBlocks:
     statistics: Statistics
     blocks: Mapping[int, Counts]
-
-    @classmethod
-    def of(cls, number: int, statistics: Statistics) -> CountedBlocks:
-        return cls(statistics, {number: {code: moments.n for code, moments in statistics.items()}})
 
     def __add__(self, other: CountedBlocks) -> CountedBlocks:
         return CountedBlocks(self.statistics + other.statistics, {**self.blocks, **other.blocks})
@@ -166,8 +165,7 @@ class KernelResampling(Mechanism):
         named = encoding.classes
         words = {code: named[code] if 0 <= code < len(named) else str(code) for code in self.counts_}
         self.bandwidths_ = Bandwidths.of(self.bandwidth, [group.column for group in self._numbers()], words)
-        alone = sum(count == 1 and self.bandwidths_.ask(RULES, code) for code, count in self.counts_.items())
-        if alone:
+        if alone := sum(count == 1 and self.bandwidths_.ask(RULES, code) for code, count in self.counts_.items()):
             raise TableError(
                 f"{alone} of {len(self.counts_)} classes have a single row: its spread is unknown, so it would be "
                 "released unchanged. Merge rare classes or leave them out, or give the bandwidth as a number."
@@ -191,7 +189,8 @@ class KernelResampling(Mechanism):
         class to hold against each other."""
 
         def observe(rows: Rows) -> CountedBlocks:
-            return CountedBlocks.of(rows.number, self.statistics(rows.X, rows.y))
+            statistics = self.statistics(rows.X, rows.y)
+            return CountedBlocks(statistics, {rows.number: {code: one.n for code, one in statistics.items()}})
 
         def finish(found: CountedBlocks) -> None:
             self.fit_statistics(found.statistics, given.encoding, given.key)
@@ -234,12 +233,9 @@ class KernelResampling(Mechanism):
 
         Blocks of one table are right together only with `shares` and `draw`.
         """
-        codes = self._codes(X, y)
-        counts = dict(zip(*(part.tolist() for part in np.unique(codes, return_counts=True)), strict=True))
-        share = {
-            code: int(rng.binomial(self.draws_[code], min(1.0, here / self.counts_[code])))
-            for code, here in counts.items()
-        }
+        share = {}
+        for code, here in zip(*np.unique(self._codes(X, y), return_counts=True), strict=True):
+            share[int(code)] = int(rng.binomial(self.draws_[code], min(1.0, here / self.counts_[code])))
         return self.draw(X, y, share, rng)
 
     def release_block(self, rows: Rows, rng: np.random.Generator, streams: Streams) -> Block:  # noqa: ARG002
@@ -247,22 +243,21 @@ class KernelResampling(Mechanism):
 
     def draw(self, X: Matrix, y: Codes | None, share: Mapping[int, int], rng: np.random.Generator) -> Block:
         """Release `share` new rows of every class of this block."""
-        codes = self._codes(X, y)
-        chosen = []
-        for code, count in sorted(share.items()):
+        codes, chosen = self._codes(X, y), [np.empty(0, dtype=np.int64)]
+        wanted = [(code, count) for code, count in sorted(share.items()) if count]
+        for code, count in wanted:
             members = np.flatnonzero(codes == code)
-            chosen.append(members[rng.integers(len(members), size=count)] if count else members[:0])
-        source = np.concatenate([*chosen, np.empty(0, dtype=np.int64)])
+            chosen.append(members[rng.integers(len(members), size=count)])
+        source = np.concatenate(chosen)
         out, start = gathered(X, source), 0
-        for (code, count), _ in zip(sorted(share.items()), chosen, strict=True):
+        for code, count in wanted:
             self.smooth(out[:, start : start + count], code, rng)
             start += count
         return Block(out.T, None if y is None else codes[source], source)
 
     def _codes(self, X: Matrix, y: Codes | None) -> Codes:
         codes = np.full(len(X), NO_CLASS) if y is None else y
-        unknown = set(np.unique(codes).tolist()) - set(self.counts_)
-        if unknown:
+        if set(np.unique(codes).tolist()) - set(self.counts_):
             raise TableError(
                 f"{self.name} was fitted on rows with different classes. Fit it on the same table, "
                 "with the column to predict or without it."
@@ -380,17 +375,15 @@ class KernelResampling(Mechanism):
         if len(kernel.block):
             first = next(group for group in self._numbers() if group.start == kernel.block[0])
             law, rows = kernel_named(self._kernel_of(first)).law(1.0), columns.shape[1]
-            step = max(1, TILE // len(kernel.block))
-            for start in range(0, rows, step):
-                stop = min(start + step, rows)
-                columns[kernel.block, start:stop] += kernel.root @ law.sample(rng, (len(kernel.block), stop - start))
+            for tile in tiles(rows, max(1, TILE // len(kernel.block))):
+                shape = len(kernel.block), tile.stop - tile.start
+                columns[kernel.block, tile] += kernel.root @ law.sample(rng, shape)
         for group in self._numbers():
             width = float(kernel.widths[group.start])
             if width > 0 and group.start not in kernel.block:
-                law, values = kernel_named(self._kernel_of(group)).law(width), columns[group.start]
-                for start in range(0, len(values), TILE):
-                    part = values[start : start + TILE]
-                    part += law.sample(rng, len(part))
+                law = kernel_named(self._kernel_of(group)).law(width)
+                for tile in tiles(columns.shape[1], TILE):
+                    columns[group.start, tile] += law.sample(rng, tile.stop - tile.start)
         for place, response in kernel.responses.items():
             group = self.encoding_.groups[place]
             if group.is_onehot:
@@ -424,14 +417,8 @@ class KernelResampling(Mechanism):
         )
 
     def learned(self) -> list[str]:
-        found = [*super().learned(), "number of rows of every class"]
-        if self.bandwidths_.ask(RULES):
-            found.append("bandwidths, from the standard deviation of every column in every class")
-        if self.bandwidths_.ask(MATRICES):
-            found.append("how noise is correlated, from the correlations of the columns in every class")
-        if self.bandwidths_.ask(CHOSEN_BY_LIKELIHOOD):
-            found.append("how wide a kernel fits best, from the distances between the rows of every class")
-        return found
+        by_rule = [words for rules, words in LEARNED if self.bandwidths_.ask(rules)]
+        return [*super().learned(), "number of rows of every class", *by_rule]
 
     def parameters_used(self) -> dict[str, Any]:
         used = super().parameters_used()
@@ -474,6 +461,10 @@ def gathered(X: Matrix, source: Codes) -> Matrix:
     if X.flags.f_contiguous:
         return np.take(X.T, source, axis=1)
     out = np.empty((X.shape[1], len(source)))
-    for start in range(0, len(source), GATHERED):
-        out[:, start : start + GATHERED] = X[source[start : start + GATHERED]].T
+    for tile in tiles(len(source), GATHERED):
+        out[:, tile] = X[source[tile]].T
     return out
+
+
+def tiles(count: int, size: int) -> Iterator[slice]:
+    return (slice(start, min(start + size, count)) for start in range(0, count, size))
