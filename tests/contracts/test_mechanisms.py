@@ -280,6 +280,6 @@ def test_a_parameter_that_nobody_can_mean_is_refused_in_words(mechanism):
 
 def test_a_class_that_is_asked_for_by_its_name_is_the_rooms_own():
     """Files of the room import a channel that is called like a mechanism, and come before it in the alphabet."""
-    classes = [name for name in mechanisms.__all__ if name[0].isupper() and not name.isupper()]
+    classes = [made.__name__ for made in MECHANISMS.values()]
     found = {name: mechanisms.__getattr__(name).__module__ for name in classes}
     assert [name for name, home in found.items() if not home.startswith("sfumato.mechanisms.")] == []

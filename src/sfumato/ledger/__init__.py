@@ -1,5 +1,3 @@
 """What was released of whom: the owner's private ledger."""
 
-from sfumato.ledger.ledger import Ledger
-
-__all__ = ["Ledger"]
+from sfumato.ledger.ledger import Ledger as Ledger

@@ -11,25 +11,27 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.core.errors import UsageError
 from sfumato.core.registry import discover, found_in
-from sfumato.mechanisms.base import Block, Mechanism
+from sfumato.mechanisms.base import Block as Block
+from sfumato.mechanisms.base import Mechanism as Mechanism
 
 if TYPE_CHECKING:  # what editors see; the program looks it up
-    from sfumato.mechanisms.additive_noise import AdditiveNoise
-    from sfumato.mechanisms.condensation import Condensation
-    from sfumato.mechanisms.guided_projection import GuidedProjection
-    from sfumato.mechanisms.kernel_resampling import KernelResampling
-    from sfumato.mechanisms.noisy_operator import MultiplicativeNoise, NoisyOperator
-    from sfumato.mechanisms.piecewise_noise import PiecewiseNoise, SquareWaveColumns
-    from sfumato.mechanisms.principal_laplace import PrincipalLaplace
-    from sfumato.mechanisms.random_rotation import RandomProjection, RandomRotation
-    from sfumato.mechanisms.randomized_response import RandomizedResponse
-    from sfumato.mechanisms.staged_release import StagedRelease
-    from sfumato.mechanisms.tree_resampling import TreeResampling
+    from sfumato.mechanisms.additive_noise import AdditiveNoise as AdditiveNoise
+    from sfumato.mechanisms.condensation import Condensation as Condensation
+    from sfumato.mechanisms.guided_projection import GuidedProjection as GuidedProjection
+    from sfumato.mechanisms.kernel_resampling import KernelResampling as KernelResampling
+    from sfumato.mechanisms.noisy_operator import MultiplicativeNoise as MultiplicativeNoise
+    from sfumato.mechanisms.noisy_operator import NoisyOperator as NoisyOperator
+    from sfumato.mechanisms.piecewise_noise import PiecewiseNoise as PiecewiseNoise
+    from sfumato.mechanisms.piecewise_noise import SquareWaveColumns as SquareWaveColumns
+    from sfumato.mechanisms.principal_laplace import PrincipalLaplace as PrincipalLaplace
+    from sfumato.mechanisms.random_rotation import RandomProjection as RandomProjection
+    from sfumato.mechanisms.random_rotation import RandomRotation as RandomRotation
+    from sfumato.mechanisms.randomized_response import RandomizedResponse as RandomizedResponse
+    from sfumato.mechanisms.staged_release import StagedRelease as StagedRelease
+    from sfumato.mechanisms.tree_resampling import TreeResampling as TreeResampling
 
 MECHANISMS: dict[str, type[Mechanism]]
 """All methods by name, once they are asked for."""
-
-
 _defined = found_in(__name__)
 
 
@@ -69,26 +71,3 @@ def make_mechanism(name: str, parameters: dict[str, object] | None = None) -> Me
         if parameter not in known:
             raise UsageError(f"{name} has no parameter {parameter!r}. It has: {', '.join(known)}.")
     return made(**(parameters or {}))
-
-
-__all__ = [
-    "MECHANISMS",
-    "AdditiveNoise",
-    "Block",
-    "Condensation",
-    "GuidedProjection",
-    "KernelResampling",
-    "Mechanism",
-    "MultiplicativeNoise",
-    "NoisyOperator",
-    "PiecewiseNoise",
-    "PrincipalLaplace",
-    "RandomProjection",
-    "RandomRotation",
-    "RandomizedResponse",
-    "SquareWaveColumns",
-    "StagedRelease",
-    "TreeResampling",
-    "find_mechanism",
-    "make_mechanism",
-]
