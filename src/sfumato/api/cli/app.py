@@ -20,7 +20,7 @@ from sfumato.api.cli.console import run_guarded
 GROUPS: dict[str, dict[str, str]] = {
     "Start": {"demo": "recommend.demo", "list": "recommend.list_entries"},
     "Data owners": {
-        "open": "serve.open_desk",
+        "open": "release.open_desk",
         "schema": "release.schema",
         "recommend": "recommend.recommend",
         "sanitize": "release.sanitize",
@@ -37,7 +37,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "reconstruct": "learn.reconstruct",
         "mine": "learn.mine",
     },
-    "Sites of a consortium": {"serve": "serve.serve", "study": "push.app"},
+    "Sites of a consortium": {"serve": "push.serve", "study": "push.app"},
     "Surveys": {"respond": "survey.respond", "survey": "survey_before.app"},
     "Laboratory": {
         "law": "laboratory.law",

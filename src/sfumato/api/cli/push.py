@@ -1,21 +1,23 @@
-"""push, withdraw: a site's side of a study."""
+"""push, withdraw: a site's side of a study; serve: the coordinator's server."""
 
 from __future__ import annotations
 
 import json
 import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from sfumato.api.cli.blocks import keywords
-from sfumato.api.cli.console import Console, Force, Yes, argument, option
+from sfumato.api.cli.console import Console, Force, Quiet, Yes, argument, option
 from sfumato.api.cli.study import StudyId, app
-from sfumato.api.cli.tables import AtCoordinator, InsecureHttp, IntoFolder, TableArgument, Tables, TokenFile
-from sfumato.core.asked import REQUIRED, asked, optional
-from sfumato.core.errors import CoordinatorError, UsageError
+from sfumato.api.cli.tables import AtCoordinator, AtServer, InsecureHttp, IntoFolder, TableArgument, Tables, TokenFile
+from sfumato.core.asked import REQUIRED, asked, optional, switch
+from sfumato.core.errors import CoordinatorError, OutputError, UsageError
 from sfumato.core.files import check_free, new_folder, write_whole
 from sfumato.core.wording import counted, plain
+from sfumato.study import server_part
 from sfumato.study.asked import CountsAsked, RehearseAsked
 
 if TYPE_CHECKING:
@@ -324,3 +326,65 @@ def draw(
 
 for act in (push, withdraw, plan, draw, reconstruct, rehearse):  # after those of a coordinator
     app.command()(act)
+
+
+@dataclass(frozen=True)
+class Encryption:
+    """How the server speaks TLS, where no proxy does it."""
+
+    certificate: Path | None = optional("Speak TLS with this certificate (PEM).", metavar="FILE")
+    certificate_key: Path | None = optional("The certificate's key (PEM).", metavar="FILE")
+    self_made: bool = switch(
+        "Speak TLS with a certificate of its own; its fingerprint is in the address.", flag="--self-made-certificate"
+    )
+
+
+PLAIN = (
+    "Other machines reach this server without encryption, and their programs refuse to push that way. Add "
+    "--self-made-certificate, or give --certificate, unless a proxy in front speaks TLS."
+)
+
+
+def serve(
+    server: AtServer,
+    encryption: Encryption,
+    host: str = asked("127.0.0.1", "Address to listen on; behind a proxy, keep the default."),
+    port: int = asked(8000, "Port to listen on; 0 picks a free one."),
+    quiet: Quiet = False,
+) -> None:
+    """Serve studies until interrupted; requests in progress are finished first.
+
+    Prints its address and writes it to DIR/address. Sites reach it over HTTPS: through a proxy, or directly with a
+    certificate. Other settings are variables, SFUMATO_MAX_PUSH_BYTES and the like: see docs/operations.md.
+
+    Examples:
+      sfumato serve --data server
+      sfumato serve --data server --host 0.0.0.0 --self-made-certificate
+    """
+    if not 0 <= port <= 65535:
+        raise UsageError(f"--port must be between 0 and 65535. Got {port} instead.")
+    data = server.data
+    if data.exists() and not data.is_dir():
+        raise OutputError(f"{data} is a file, but the server needs a folder. Choose another name.")
+    console = Console(quiet)
+    run = server_part("app").serve
+    typed = {"tls_certificate": encryption.certificate, "tls_key": encryption.certificate_key}
+    given = {name: path and str(path) for name, path in typed.items()}  # None where nothing was typed
+    settings = server.settings(**given, tls_self_made=encryption.self_made or None)
+    unencrypted = not (settings.tls_certificate or settings.tls_self_made or settings.trust_proxy)
+    if unencrypted and host not in ("localhost", "::1") and not host.startswith("127."):
+        print(f"sfumato: {PLAIN}", file=sys.stderr)
+    announced = data / "address"
+
+    def ready(address: str) -> None:
+        write_whole(announced, address + "\n")
+        if not quiet:
+            print(f"Serving {data} at {address}. Stop with Ctrl-C.", flush=True)
+
+    try:
+        run(settings, host, port, ready)
+    except KeyboardInterrupt:
+        pass  # asked to stop, and stopped: everything acknowledged is durable
+    finally:
+        announced.unlink(missing_ok=True)
+    console.say("Stopped.")

@@ -1,4 +1,4 @@
-"""schema, declare, sanitize, show, certificate: from a private table to a release."""
+"""schema, declare, sanitize, show, certificate: from a private table to a release; open: the same in a browser."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import typer
 
 from sfumato.api.cli.blocks import keywords, say_old
 from sfumato.api.cli.console import Console, Force, LedgerPath, Quiet, argument, option
-from sfumato.api.cli.tables import Query, Tables, TablesArgument
+from sfumato.api.cli.tables import InsecureHttp, Query, Tables, TablesArgument, TokenFile
 from sfumato.core.asked import RARE, REQUIRED, asked, optional, switch
 from sfumato.core.errors import UsageError
 from sfumato.core.files import check_free
@@ -323,3 +323,49 @@ def declare(
     console.say(f"Public by your word in {target}: {'; '.join(shown) or 'nothing new'}{more}.")
     console.say(f"Still learned: {', '.join(found.learned) or 'none'}.")
     console.result({"schema": str(target), "declared": names, "learned": list(found.learned)})
+
+
+@dataclass(frozen=True)
+class OfSite:
+    """For a site of a consortium: what its release is made for, and where it is pushed to in a sixth step."""
+
+    study: str | None = optional("For a consortium's site: id of the study.", metavar="ID")
+    study_file: Path | None = optional("The site's own copy of the study file, which settles the rest.", metavar="FILE")
+    to: str | None = optional("The coordinator's address, https://...", metavar="URL")
+    token_file: TokenFile = None
+    insecure_http: InsecureHttp = False
+
+
+def open_desk(
+    console: Console,
+    of_site: OfSite,
+    table: Annotated[Path | None, argument("[TABLE]", "Table to begin with.")] = None,
+    browser: Annotated[bool, option("Show the desk in a browser; without, only print its address.")] = True,
+    port: int = asked(0, "Port on this computer; 0 takes a free one.", metavar="N"),
+) -> None:
+    """Open the desk: a page on this computer alone, from a dropped table to a release and its certificate.
+
+    Everything that it does is also a command, which it shows. It ends with Ctrl-C, with its own button, or ten minutes
+    after its last page.
+
+    Examples:
+      sfumato open
+      sfumato open patients.csv
+      sfumato open patients.csv --no-browser --port 8765
+      sfumato open north.csv --study-file study.json --study k3f9abcd2345 --to https://study.example --token-file t
+    """
+    from sfumato.api.desk.job import Site
+    from sfumato.api.desk.serve import open_desk as serve
+
+    site = None
+    if any(one is not None for one in (of_site.study, of_site.study_file, of_site.to, of_site.token_file)):
+        if of_site.study is None or of_site.study_file is None or of_site.to is None:
+            raise UsageError("A consortium's site needs --study ID, --study-file FILE and --to URL together.")
+        study_file = of_site.study_file.absolute()
+        site = Site(study_file, of_site.study, of_site.to, of_site.token_file, of_site.insecure_http)
+
+    def say(line: str) -> None:
+        console.say(line)
+        sys.stdout.flush()
+
+    serve(table, port=port, browser=browser, say=say, site=site)
