@@ -50,13 +50,6 @@ def new(
 
     Example: sfumato study new study.yaml --data server
     """
-    make_study(file, server, console, public_start_up=public_start_up, as_published=as_published)
-
-
-def make_study(
-    file: Path, server: AtServer, console: Console, *, public_start_up: bool, as_published: bool = False
-) -> None:
-    """Make the study or survey of a file, once it was found that anybody can follow it."""
     from sfumato.study.protocol.pool_study import PoolStudy
     from sfumato.study.protocol.study_file import load_study, rehearse
     from sfumato.study.protocol.survey_file import FEW_ROWS, SurveyStudy, fewest_rows

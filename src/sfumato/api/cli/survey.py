@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sfumato.api.cli.console import AsPublished, Console, Force, Quiet, Yes, argument, option
-from sfumato.api.cli.study import PublicStartUp, StudyId, make_study, respondents_link
+from sfumato.api.cli.study import PublicStartUp, StudyId, respondents_link
+from sfumato.api.cli.study import new as new_study
 from sfumato.api.cli.tables import AtCoordinator, AtServer, InsecureHttp, IntoFolder
 from sfumato.core.asked import REQUIRED, asked, optional, switch
 from sfumato.core.errors import NothingNewError, UsageError
@@ -53,7 +54,7 @@ def new(
     from sfumato.study.protocol.study_file import load_survey
 
     load_survey(file, published=as_published)
-    make_study(file, server, console, public_start_up=public_start_up, as_published=as_published)
+    new_study(file, server, console, public_start_up, as_published)
 
 
 @app.command()
