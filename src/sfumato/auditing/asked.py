@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.core.accepted import as_published
-from sfumato.core.asked import NOT_TYPED, REQUIRED, Group, Read, asked, choice, optional, switch
+from sfumato.core.asked import NOT_TYPED, REQUIRED, Group, Read, asked, choice, optional, papers_own, switch
 from sfumato.core.errors import UsageError
 from sfumato.core.progress import Progress, silent
 from sfumato.release.asked import ENGINES
@@ -74,10 +74,7 @@ class AuditAsked:
     unknown: str = choice(
         ("missing", "refuse"), "Categories only in `holdout`: missing (counted, treated as empty) or refuse."
     )
-    published: bool = switch(
-        "The paper's own variant wherever our default differs.",
-        "Of attackers and classifiers: see docs/as-published.md.",
-    )
+    published: bool = papers_own("Of attackers and classifiers: see docs/as-published.md.")
     beside: Any = optional(
         "Another release of the same people: attack both.",
         "With its private match file: both are attacked together, by putting together what their channels say and by "
@@ -364,10 +361,7 @@ class InvarianceAsked:
         metavar="NAME",
     )
     rotations: int = asked(5, "Rotations that are tried.", "At least 1.", at_least=1)
-    published: bool = switch(
-        "The paper's own variant wherever our default differs.",
-        "Of learners that random-rotation is about; without `learners` those.",
-    )
+    published: bool = papers_own("Of learners that random-rotation is about; without `learners` those.")
     max_rows: int = asked(1000, "Use a random sample if there are more rows.", "At least 20.", at_least=20)
     seed: int = asked(0, "Of sample, split and rotations.", at_least=0)
     progress: Progress = asked(silent, CALLED)

@@ -83,12 +83,11 @@ TYPED = {
     "Sequence[float]": list[float],
 }
 """What is typed for an annotation, the first of these that it names: a path where a path will do."""
-FLAGS = {"parameters": "--param", "published": "--as-published"}
 VALUES = {
     **dict.fromkeys(("label", "person", "target"), "COL"),
     **{"schema": "FILE", "config": "FILE", "key": "PATH", "master": "URL"},
 }
-"""Flags, and what stands for values in help, of options that many jobs have."""
+"""What stands for the value in help, of options that many jobs have."""
 
 
 class Group(str):
@@ -117,6 +116,11 @@ RARE, NONE = Group("Rarely needed"), Group()
 asked, optional, switch, choice = NONE.asked, NONE.optional, NONE.switch, NONE.choice
 
 
+def papers_own(more: str) -> Any:
+    """The switch of every job that a paper does otherwise; `more` says of what."""
+    return switch("The paper's own variant wherever our default differs.", more, flag="--as-published")
+
+
 def asked_fields(options: Any) -> Iterator[tuple[Field[Any], Asked]]:
     """The fields that can be asked for, in the order of the declaration."""
     return ((one, said_of(one)) for one in fields(options) if "asked" in one.metadata)
@@ -134,8 +138,8 @@ def said_of(one: Field[Any]) -> Asked:
         typed = next((kind for name, kind in TYPED.items() if name in named), str)
     if not flag:
         once = annotation.startswith("Sequence[") and typed is not str  # one value each time that it is typed
-        name = (one.name.removesuffix("s") if once else one.name).replace("_", "-")
-        flag = FLAGS.get(one.name, f"--{name}/--no-{name}" if says.opposite else f"--{name}")
+        name = (one.name.removesuffix("s") if once else one.name).replace("parameters", "param").replace("_", "-")
+        flag = f"--{name}/--no-{name}" if says.opposite else f"--{name}"
     return replace(says, typed=typed, flag=flag, metavar=says.metavar or VALUES.get(one.name))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.core.asked import NOT_TYPED, Read, asked, choice, optional, switch
+from sfumato.core.asked import NOT_TYPED, Read, asked, choice, optional, papers_own, switch
 from sfumato.core.errors import UsageError
 from sfumato.core.registry import names_in
 
@@ -54,10 +54,7 @@ class TrainAsked:
     reconstruction: str | None = optional(
         "Train on reconstructed values instead of noisy ones: by-class or global.", kind='{"by-class", "global"}'
     )
-    published: bool = switch(
-        "The paper's own variant wherever our default differs.",
-        "The model says so. Refused for classifiers that have none.",
-    )
+    published: bool = papers_own("The model says so. Refused for classifiers that have none.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,11 +149,10 @@ class ReconstructAsked:
     resamples: int = asked(400, "Number of draws for the band, to 10000; 0 for no band.")
     seed: int = asked(0, "Seed of these draws.", typed=NOT_TYPED)
     atoms: bool = asked(True, "Look for values that many people share before smoothing.", opposite=True)
-    published: bool = switch(
-        "The paper's own variant wherever our default differs.",
+    published: bool = papers_own(
         "No penalty and the rectangle rule; expectation-maximization only with its `rounds`, since the paper does not "
         "say where it stopped; no search for point masses; two columns as the product of both. Categories are refused: "
-        "no paper reconstructs them.",
+        "no paper reconstructs them."
     )
 
     @property

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sfumato.core.asked import Group, Read, asked, choice, optional, switch
+from sfumato.core.asked import Group, Read, asked, choice, optional, papers_own, switch
 from sfumato.core.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -167,9 +167,7 @@ class SanitizeAsked:
         "How `search` judges: by what attackers leave, or by Eq. 6 of the paper to the letter.",
         parameter=True,
     )
-    published: bool = switch(
-        "The paper's own variant wherever our default differs.", "See docs/as-published.md. The card says so."
-    )
+    published: bool = papers_own("See docs/as-published.md. The card says so.")
     only_new: bool = WHERE.switch(
         "Leave out rows (or people) that were released before.",
         "In whatever way: those that the ledger knows.",

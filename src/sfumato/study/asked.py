@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from sfumato.core.asked import NOT_TYPED, REQUIRED, Read, asked, choice, optional, switch
+from sfumato.core.asked import NOT_TYPED, REQUIRED, Read, asked, choice, optional, papers_own, switch
 from sfumato.core.errors import UsageError
 from sfumato.core.progress import Progress
 
@@ -98,10 +98,7 @@ class RehearseAsked:
         at_least=0.0,
         at_most=1.0,
     )
-    published: bool = switch(
-        "The paper's own variant wherever our default differs.",
-        "Of method and classifier. Refused where no paper has one.",
-    )
+    published: bool = papers_own("Of method and classifier. Refused where no paper has one.")
     repeats: int = asked(10, "Random splits of the table.", at_least=1)
     seed: int = asked(0, "For splits, dealing and noise.", at_least=0)
     progress: Progress | None = optional("Called as `progress(step, done, total)`.")
@@ -127,10 +124,7 @@ class SurveyPlanAsked:
         kind='{"naive-bayes", "id3"} or scikit-learn classifier',
         typed=Literal["naive-bayes", "id3"],
     )
-    published: bool = switch(
-        "The paper's own variant wherever our default differs.",
-        "Of a survey file: order by value, no balance and no floor.",
-    )
+    published: bool = papers_own("Of a survey file: order by value, no balance and no floor.")
     limits: str | None = optional(
         "Percent of fundamentalists, pragmatists and people who hardly mind: 17/56/27.",
         "Each case then says who waited for how long, and who never sent.",
