@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.core.asked import Group, Read, asked, optional, switch
+from sfumato.core.asked import Group, Table, asked, optional, switch
 from sfumato.core.errors import UsageError
 from sfumato.core.progress import Progress, silent
 
@@ -137,7 +137,7 @@ class DemoAsked:
     """The options of `demo`: where it goes, and a table of one's own."""
 
     out: Path = asked(DEMO_FOLDER, "Folder to write.", metavar="DIR")
-    table: Any = optional("A table of your own instead.", read=Read.TABLE)
+    table: Table = optional("A table of your own instead.")
     label: str | None = optional("The column that classifiers are to predict.")
     schema: Path | None = optional("With --table: its schema; otherwise one is inferred.")
     max_rows_per_person: int | None = optional(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.core.accepted import as_published
-from sfumato.core.asked import NOT_TYPED, REQUIRED, Group, Read, asked, choice, optional, papers_own, switch
+from sfumato.core.asked import NOT_TYPED, REQUIRED, Group, Table, asked, choice, optional, papers_own, switch
 from sfumato.core.errors import UsageError
 from sfumato.core.progress import Progress, silent
 from sfumato.release.asked import ENGINES
@@ -32,10 +32,8 @@ def between_commas(typed: str) -> tuple[str, ...]:
 class AuditAsked:
     """The options of `audit`, in the order in which `sfumato.audit` shows them. Only what is light is loaded here."""
 
-    original: Any = WHAT.asked(
-        REQUIRED, "The private table.", "The one that the release was made from.", read=Read.TABLE
-    )
-    holdout: Any = WHAT.optional("Similar people who are not in the table.", "They are the control.", read=Read.TABLE)
+    original: Table = WHAT.asked(REQUIRED, "The private table.", "The one that the release was made from.")
+    holdout: Table = WHAT.optional("Similar people who are not in the table.", "They are the control.")
     label: str | None = WHAT.optional("The column to predict, for a release without a card.")
     schema: Schema | Path | str | None = WHAT.optional("Schema, for a release without a card.")
     guess: Path | str | None = optional(
@@ -49,7 +47,6 @@ class AuditAsked:
         dict,
         "Setting of an attacker; repeatable. See docs/attacks.md.",
         'For example `{"posterior-breach.rho1": 0.05}`, or `{"posterior-breach": {"rho1": 0.05}}`.',
-        read=Read.PARAMETERS,
         metavar="ATTACK.NAME=VALUE",
     )
     public: bool = WHERE.switch(
@@ -85,11 +82,8 @@ class AuditAsked:
         flag="--with",
         metavar="DIR",
     )
-    beside_original: Any = optional(
-        "The table that `beside` was made from, if it is another one.",
-        kind="table",
-        read=Read.TABLE,
-        flag="--with-original",
+    beside_original: Table = optional(
+        "The table that `beside` was made from, if it is another one.", kind="table", flag="--with-original"
     )
     clusters: int = asked(
         0,
@@ -112,7 +106,6 @@ class AuditAsked:
         dict,
         "A column that the release renamed; repeatable.",
         '`{"age": "AGE"}`, the original\'s name first.',
-        read=Read.PAIRS,
         metavar="OLD=NEW",
     )
     hierarchies: Mapping[str, Path | str] = asked(
@@ -120,7 +113,6 @@ class AuditAsked:
         "What generalised cells of a column stand for, a file in ARX's form; repeatable.",
         '`{"job": "jobs.csv"}`. Ranges, intervals, prefixes ("902**"), sets ("{A, B}") and "*" are understood without '
         "one.",
-        read=Read.PAIRS,
         flag="--hierarchy",
         metavar="COL=FILE",
     )
@@ -389,10 +381,8 @@ class ItemAsked(FigureAsked):
         metavar="NAME",
     )
     repeats: int | None = optional("How often; the default is the item's own.", at_least=1, metavar="N")
-    test: Any = optional(
-        "Rows to test on, with the table's columns: a split of your own.",
-        "The table is then for training alone.",
-        read=Read.TABLE,
+    test: Table = optional(
+        "Rows to test on, with the table's columns: a split of your own.", "The table is then for training alone."
     )
 
 

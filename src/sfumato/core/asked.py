@@ -20,6 +20,8 @@ from sfumato.core.errors import UsageError
 
 REQUIRED: Any = MISSING
 """The default of an option that must be given."""
+Table = Any
+"""A table as Python takes it: a data frame, an Arrow table, a path."""
 DOC_WIDTH = 116
 MARK = "{options}"
 """Where a docstring's own words leave room for the options."""
@@ -83,6 +85,13 @@ TYPED = {
     "Sequence[float]": list[float],
 }
 """What is typed for an annotation, the first of these that it names: a path where a path will do."""
+READS = {
+    "Table": Read.TABLE,
+    "Mapping[str, Any]": Read.PARAMETERS,
+    "Mapping[str, Mapping[": Read.COLUMN_PARAMETERS,
+    "Mapping[": Read.PAIRS,
+}
+"""How it is read, by the first of these that its annotation begins with."""
 VALUES = {
     **dict.fromkeys(("label", "person", "target"), "COL"),
     **{"schema": "FILE", "config": "FILE", "key": "PATH", "master": "URL"},
@@ -131,8 +140,9 @@ def said_of(one: Field[Any]) -> Asked:
     """What a field says, with what its name, its annotation and the way of reading say without words."""
     says: Asked = one.metadata["asked"]
     annotation, flag, typed = str(one.type), says.flag, says.typed
-    if typed is None and says.read is not None:
-        typed = list[str] if isinstance(says.read, Read) and says.read is not Read.TABLE else str
+    read = says.read or next((how for begins, how in READS.items() if annotation.startswith(begins)), None)
+    if typed is None and read is not None:
+        typed = list[str] if isinstance(read, Read) and read is not Read.TABLE else str
     elif typed is None:
         named = annotation.split(" | ")
         typed = next((kind for name, kind in TYPED.items() if name in named), str)
@@ -140,7 +150,7 @@ def said_of(one: Field[Any]) -> Asked:
         once = annotation.startswith("Sequence[") and typed is not str  # one value each time that it is typed
         name = (one.name.removesuffix("s") if once else one.name).replace("parameters", "param").replace("_", "-")
         flag = f"--{name}/--no-{name}" if says.opposite else f"--{name}"
-    return replace(says, typed=typed, flag=flag, metavar=says.metavar or VALUES.get(one.name))
+    return replace(says, typed=typed, read=read, flag=flag, metavar=says.metavar or VALUES.get(one.name))
 
 
 def default_of(one: Field[Any]) -> Any:

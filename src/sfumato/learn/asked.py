@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.core.asked import NOT_TYPED, Read, asked, choice, optional, papers_own, switch
+from sfumato.core.asked import NOT_TYPED, Table, asked, choice, optional, papers_own, switch
 from sfumato.core.errors import UsageError
 from sfumato.core.registry import names_in
 
@@ -47,9 +47,7 @@ class TrainAsked:
         typed=str,
     )
     parameters: Mapping[str, Any] | None = optional(
-        "Parameter of the classifier; repeatable. See docs/classifiers.md.",
-        'For example `{"k": "cross-validation"}`.',
-        read=Read.PARAMETERS,
+        "Parameter of the classifier; repeatable. See docs/classifiers.md.", 'For example `{"k": "cross-validation"}`.'
     )
     reconstruction: str | None = optional(
         "Train on reconstructed values instead of noisy ones: by-class or global.", kind='{"by-class", "global"}'
@@ -88,10 +86,8 @@ class ClusterAsked:
     )
     resamples: int = asked(10, "Bootstrap samples for the stability, from 0 to 1000.", at_least=0, at_most=1000)
     seed: int = asked(0, "Of starts, folds and resamples.", at_least=0)
-    original: Any = optional(
-        "Owner only: tell what was lost against this table.",
-        "For the owner of one release with its trace.",
-        read=Read.TABLE,
+    original: Table = optional(
+        "Owner only: tell what was lost against this table.", "For the owner of one release with its trace."
     )
 
 
@@ -132,7 +128,6 @@ class ReconstructAsked:
     parameters: Mapping[str, Any] | None = optional(
         "Parameter of the method; repeatable. See docs/reconstruction.md.",
         'For example `{"width": 2.5}`, or `{"rounds": 50}` of expectation-maximization.',
-        read=Read.PARAMETERS,
     )
     penalty: float | str | None = optional(
         "For parzen-program: auto or a number; 0 for no penalty.",

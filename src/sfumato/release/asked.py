@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sfumato.core.asked import Group, Read, asked, choice, optional, papers_own, switch
+from sfumato.core.asked import Group, Table, asked, choice, optional, papers_own, switch
 from sfumato.core.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -90,16 +90,12 @@ class SanitizeAsked:
         "Where only `epsilon` or `max_posterior` is given, the one that `trust` asks for; else principal-laplace.",
     )
     parameters: Mapping[str, Any] = WHAT.asked(
-        dict,
-        "Parameter of the method; repeatable.",
-        'For example `{"law": "normal", "scale": 0.25}`.',
-        read=Read.PARAMETERS,
+        dict, "Parameter of the method; repeatable.", 'For example `{"law": "normal", "scale": 0.25}`.'
     )
     columns: Mapping[str, Mapping[str, Any]] = WHAT.asked(
         dict,
         "What a single column chooses instead; repeatable.",
         'For example `{"income": {"scale": 0.5}}`; as `noise` in the schema.',
-        read=Read.COLUMN_PARAMETERS,
         flag="--column-param",
         metavar="COL.NAME=VALUE",
     )
@@ -141,11 +137,10 @@ class SanitizeAsked:
     label_epsilon: float | None = optional(
         "The share of epsilon of the column to predict, above 0. Only with `private_label`.", unset="1"
     )
-    basis_from: Any = optional(
+    basis_from: Table = optional(
         "principal-laplace: public rows with the same columns, to take the basis from.",
         "The basis is that of their principal components.",
         kind="DataFrame, Arrow table, path or SqlQuery",
-        read=Read.TABLE,
     )
     reason: str | None = optional(
         "Why the rows of `basis_from` are public, in one sentence.", "Needed with it; it appears on the card."

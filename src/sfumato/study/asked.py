@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from sfumato.core.asked import NOT_TYPED, REQUIRED, Read, asked, choice, optional, papers_own, switch
+from sfumato.core.asked import NOT_TYPED, REQUIRED, asked, choice, optional, papers_own, switch
 from sfumato.core.errors import UsageError
 from sfumato.core.progress import Progress
 
@@ -75,7 +75,7 @@ class RehearseAsked:
     )
     mechanism: str = asked("kernel-resampling", "How every site blurs its rows.", "It keeps the table's columns.")
     parameters: Mapping[str, Any] | None = optional(
-        "Parameter of the method; repeatable.", 'For example `{"bandwidth": "scaled"}`.', read=Read.PARAMETERS
+        "Parameter of the method; repeatable.", 'For example `{"bandwidth": "scaled"}`.'
     )
     classifier: str = asked(
         "knn",
