@@ -11,7 +11,7 @@ from sfumato.channels import NO_NOISE, Hybrid
 from sfumato.channels.guidance.space import floored
 from sfumato.guarantee import EMPIRICAL, LOCAL_DP, Card
 from sfumato.guarantee.card import recomputed
-from sfumato.mechanisms.base import Given, Whole
+from sfumato.mechanisms.base import Given, Rows
 from sfumato.noise import Streams
 from sfumato.release.write_release import Layout, make_card
 
@@ -67,7 +67,7 @@ def check_merged_blocks_fit_like_one_pass(mechanism):
     merged, encoding = clone(mechanism), whole.encoding_
     cuts = (slice(0, 1), slice(1, 70), slice(70, None))
     for phase in merged.fitting(Given(encoding, a_key(mechanism, encoding), Streams.seeded(0))):
-        parts = [phase.observe(Whole(X[cut], y[cut], number)) for number, cut in enumerate(cuts)]
+        parts = [phase.observe(Rows(X[cut], y[cut], number)) for number, cut in enumerate(cuts)]
         phase.finish(parts[2] + (parts[0] + parts[1]))
     assert np.allclose(merged.embed(X), whole.embed(X), atol=1e-7)
     assert np.allclose(merged.perturb(X, y, stream(0)).X, whole.perturb(X, y, stream(0)).X, atol=1e-6, equal_nan=True)

@@ -16,7 +16,7 @@ from sfumato.core.errors import OutputError, TableError
 from sfumato.core.progress import silent
 from sfumato.ledger import Ledger
 from sfumato.mechanisms import make_mechanism
-from sfumato.mechanisms.base import Given, Phase, Whole
+from sfumato.mechanisms.base import Given, Phase, Rows
 from sfumato.noise import Streams
 from sfumato.release import shuffle as shuffle_module
 from sfumato.release import source as source_module
@@ -93,7 +93,7 @@ def test_merged_streamed_and_one_pass_fits_agree(table, name, parameters, schema
     rows = play(mechanisms["streamed"].phases(given), source, Ledger().fingerprint(encoding.width), silent)
     merged = mechanisms["merged"]
     for phase in merged.phases(given):
-        phase.finish(phase.observe(Whole(X[300:], None)) + phase.observe(Whole(X[:300], None)))
+        phase.finish(phase.observe(Rows(X[300:], None)) + phase.observe(Rows(X[:300], None)))
     assert rows == ROWS
     for other in (mechanisms["streamed"], merged):
         assert_allclose(other.embed(X), first.embed(X), atol=1e-10)

@@ -8,7 +8,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -41,25 +41,9 @@ FIT, COUNT, MEASURE, GUIDE = "Reading", "Counting", "Measuring", "Guiding"
 """What a phase is called while it runs."""
 
 
-class Rows(Protocol):
-    """A block of encoded rows, as a phase observes it."""
-
-    @property
-    def number(self) -> int:
-        """Which block it is."""
-
-    @property
-    def X(self) -> Matrix:  # noqa: N802 - matrices have capital letters, as in the papers
-        """One row for each record."""
-
-    @property
-    def y(self) -> Codes | None:
-        """Class codes, where there are any."""
-
-
 @dataclass(frozen=True)
-class Whole:
-    """A whole matrix as one block."""
+class Rows:
+    """A block of encoded rows, as a phase observes it; a whole matrix is one."""
 
     X: Matrix
     y: Codes | None
@@ -195,7 +179,7 @@ class Mechanism(Parameters, ABC):
         if self.needs_key and key is None:
             key = self.draw_key(encoding, streams)
         for phase in self.fitting(Given(encoding, key, streams or Streams(), codes is not None)):
-            phase.play(Whole(X, codes))
+            phase.play(Rows(X, codes))
         return self
 
     @classmethod

@@ -22,7 +22,7 @@ from sfumato.channels.staged import CELLS, RANKS, VECTORS, WAVE, Marginals, Stag
 from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.errors import SchemaError
 from sfumato.guarantee import Key
-from sfumato.mechanisms.base import GUIDE, Block, Given, Mechanism, Phase, Rows, Whole, as_codes, as_matrix
+from sfumato.mechanisms.base import GUIDE, Block, Given, Mechanism, Phase, Rows, as_codes, as_matrix
 from sfumato.mechanisms.columnwise import epsilon_shares
 from sfumato.mechanisms.parameters import RECORD
 from sfumato.mechanisms.piecewise_noise import PER_COLUMN, ROUND_DOWN, plan_of, reported_channel
@@ -287,7 +287,7 @@ class StagedRelease(Mechanism):
             numbered, noise = map(keyed_generator, keys)
             return self.release_stage(rows.X, numbered, noise, only)
 
-        whole = Whole(X, codes)
+        whole = Rows(X, codes)
         for phase in self._guiding(release):
             phase.play(whole)
         block = Block(release(whole, None), codes, np.arange(len(X)))

@@ -17,7 +17,7 @@ from sfumato.core.errors import SchemaError, UsageError
 from sfumato.core.wording import first_names, in_a_row
 from sfumato.guarantee import Key
 from sfumato.guarantee.cost import Central, epsilon_of, rho_for, rho_of_loss
-from sfumato.mechanisms.base import COUNT, FIT, Block, Given, Mechanism, Phase, Whole, as_codes, as_matrix
+from sfumato.mechanisms.base import COUNT, FIT, Block, Given, Mechanism, Phase, Rows, as_codes, as_matrix
 from sfumato.mechanisms.central.column_codes import Budget, replacing_costs
 from sfumato.mechanisms.central.drawing import model_as_dict, model_digest, model_from_dict
 from sfumato.mechanisms.central.model import TreeModel
@@ -290,5 +290,5 @@ class TreeResampling(Mechanism):
             )
         self.start(encoding, (streams or Streams()).generator(0, b"fit", b""), labelled=codes is not None)
         for phase in self.measuring():
-            phase.play(Whole(matrix, codes))
+            phase.play(Rows(matrix, codes))
         return self

@@ -15,13 +15,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from sfumato.core.array_types import Codes, Flags, Floats
+from sfumato.core.array_types import Codes, Flags
 from sfumato.core.errors import TableError
 from sfumato.core.progress import Progress
 from sfumato.core.wording import counted
 from sfumato.guarantee.person_hash import Fingerprint
 from sfumato.ledger.roll import Roll, Told
-from sfumato.mechanisms.base import Phase
+from sfumato.mechanisms.base import Phase, Rows
 from sfumato.release.unfinished import Unfinished
 from sfumato.table import Encoding, Table
 from sfumato.table.cell_sets import cell_words, person_codes, person_hashes
@@ -92,13 +92,10 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class SourceBlock:
+class SourceBlock(Rows):
     """Encoded rows with the number of their block and their own numbers in the table; columns lie together."""
 
-    number: int
-    rows: Codes
-    X: Floats
-    y: Codes | None
+    rows: Codes = field(kw_only=True)
     clipped: dict[str, int] = field(default_factory=dict)
     told: Told | None = None
     """Whose rows these are, where the ledger is to know them again."""
@@ -148,7 +145,7 @@ class Source:
 
     def no_rows(self) -> SourceBlock:
         """A block of a table without rows."""
-        return SourceBlock(0, np.empty(0, dtype=np.int64), np.empty((0, self.encoding.width)), None)
+        return SourceBlock(np.empty((0, self.encoding.width)), None, rows=np.empty(0, dtype=np.int64))
 
     def blocks(self) -> Iterator[SourceBlock]:
         """All blocks, in order, one after the other."""
@@ -205,7 +202,7 @@ class Source:
                     rows, X, codes, told = rows[there], X[there], codes[there], None
         except TableError as error:
             raise TableError(self.table.told_where(str(error))) from None
-        return SourceBlock(piece.number, rows, X, codes, encoded.clipped, told, encoded.ends)
+        return SourceBlock(X, codes, piece.number, encoded.clipped, told, encoded.ends, rows=rows)
 
     @property
     def known_by(self) -> tuple[str, ...]:
