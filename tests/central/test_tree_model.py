@@ -171,7 +171,7 @@ def test_projection_and_raking():
 
 
 def test_codes_cover_every_value_and_nothing_else():
-    fine = [FineColumn.of(group) for group in MIXED.groups]
+    fine = [FineColumn(group) for group in MIXED.groups]
     assert [one.size for one in fine] == [100, 1025, 4, 1]
     X, _ = people(500)
     for one in fine:

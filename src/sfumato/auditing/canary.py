@@ -57,7 +57,7 @@ class Auditor:
     """
 
     def __init__(self, encoding: Encoding, X: Matrix, classes: Codes) -> None:
-        fine, canary = [FineColumn.of(group) for group in encoding.groups], planted(encoding, 1)
+        fine, canary = [FineColumn(group) for group in encoding.groups], planted(encoding, 1)
         self.codes, self.classes = [one.codes(X) for one in fine], classes
         self.record = [int(one.codes(canary)[0]) for one in fine]
 

@@ -11,6 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, TypeAlias, TypeVar
 
@@ -142,22 +143,24 @@ FINE = 1_024
 
 @dataclass(frozen=True)
 class FineColumn:
-    """The public coding of one source column. `cells` without the missing code."""
+    """The public coding of one source column."""
 
     group: Group
-    cells: int
 
-    @classmethod
-    def of(cls, group: Group) -> FineColumn:
-        column = group.column
-        if group.is_onehot:
-            return cls(group, group.width)
-        if group.is_constant:
-            return cls(group, 1)
-        if column.kind in ("integer", "ordinal", "date"):
-            low, high = column.bounds
-            return cls(group, min(FINE, int(high - low) + 1))
-        return cls(group, FINE)
+    @cached_property
+    def cells(self) -> int:
+        """Without the missing code."""
+        if self.group.is_onehot:
+            return self.group.width
+        if self.group.is_constant:
+            return 1
+        return min(FINE, self._values)
+
+    @property
+    def _values(self) -> int:
+        """How many a column of whole numbers can have."""
+        low, high = self.group.column.bounds
+        return FINE + 1 if self.group.column.kind == "numeric" else int(high - low) + 1
 
     @property
     def size(self) -> int:
@@ -169,10 +172,7 @@ class FineColumn:
 
     @property
     def is_whole(self) -> bool:
-        column = self.group.column
-        if self.group.is_onehot or self.group.is_constant:
-            return True
-        return column.kind != "numeric" and int(column.bounds[1] - column.bounds[0]) + 1 <= FINE
+        return self.group.is_onehot or self.group.is_constant or self._values <= FINE
 
     def merged(self, weights: Floats, most: int) -> Bins:
         """At most so many coarser bins from bins of these weights."""

@@ -220,10 +220,8 @@ class DrawnModel:
         first fine cell and their number."""
         found = []
         for node in self.nodes:
-            bins = self.columns[node.column].bins
-            starts = np.zeros(bins.count, dtype=np.int64)
-            starts[bins.of[::-1]] = np.arange(len(bins.of))[::-1]
-            widths = np.bincount(bins.of, minlength=bins.count)
+            of = self.columns[node.column].bins.of
+            _, starts, widths = np.unique(of, return_index=True, return_counts=True)
             found.append((Alias.of(self.conditional(node)), starts.astype(np.float64), widths.astype(np.float64)))
         return Alias.of(self.sizes[None, :] / self.sizes.sum()), found
 
@@ -336,7 +334,7 @@ def _read(found: Any, encoding: Encoding) -> DrawnModel:
     need(len(sizes) in (1, max(1, len(encoding.classes))) and math.isfinite(sizes.sum()) and sizes.sum() > 0)
     need(len(found["columns"]) == len(encoding.groups))
     columns = [
-        _column(FineColumn.of(group), one, len(sizes))
+        _column(FineColumn(group), one, len(sizes))
         for group, one in zip(encoding.groups, found["columns"], strict=True)
     ]
     nodes = [Node(int(column), tuple(map(int, parents))) for column, parents in found["order"]]

@@ -169,7 +169,7 @@ class TreeModel(Passes):
     """P(bin | class, bins of the parents), by column."""
 
     def __post_init__(self) -> None:
-        self.fine = [FineColumn.of(group) for group in self.encoding.groups]
+        self.fine = [FineColumn(group) for group in self.encoding.groups]
         self.chosen: list[Pair] = []
         self.threes: list[Columns] = []
         super().__post_init__()

@@ -229,7 +229,7 @@ def read_plan(given: Mapping[str, Any] | Path | str) -> Any:
 
 def _read(found: Any, encoding: Encoding) -> Plan:
     need(isinstance(found, Mapping) and (found["format"], found["version"]) == (FORMAT, VERSION))
-    fine = [FineColumn.of(group) for group in encoding.groups]
+    fine = [FineColumn(group) for group in encoding.groups]
     names = [one.group.column.name for one in fine]
     need([one["name"] for one in found["columns"]] == names)
     columns = tuple(_column(one, stated) for one, stated in zip(fine, found["columns"], strict=True))
@@ -458,7 +458,7 @@ def _best_forest(scores: NoisyScores, noise: float, crowd: float, sites: int) ->
 
 def public_plan(encoding: Encoding, pairs: Sequence[tuple[str, str]] = (), reason: str = "") -> Plan:
     """Bins of equal width, and the pairs of columns that an expert names, and says how they are known."""
-    fine = [FineColumn.of(group) for group in encoding.groups]
+    fine = [FineColumn(group) for group in encoding.groups]
     names = [one.group.column.name for one in fine]
     for name in (name for pair in pairs for name in pair):
         if name not in names:

@@ -135,7 +135,7 @@ class ScoringPlan(AgreedPlan):
 
     @cached_property
     def fine(self) -> list[FineColumn]:
-        return [FineColumn.of(group) for group in self.encoding.groups]
+        return [FineColumn(group) for group in self.encoding.groups]
 
     @cached_property
     def numbers(self) -> dict[int, FineColumn]:
