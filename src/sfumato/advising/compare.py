@@ -125,7 +125,7 @@ def compare(table: Any, out: Path | str, options: CompareAsked) -> Comparison:
         "column_names": [column.name for column in schema.private],
         "limit": options.max_extra,
         "settings": entries,
-        "not_compared": not_compared(entries) | left_out,
+        "not_compared": _in_short(entries, [one["refused"] for one in entries]) | left_out,
         "no_learner": no_learner(entries),
         "seconds": round(sum(one["seconds"] for one in results), 1),
     }
@@ -377,11 +377,6 @@ def settings(cells: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return entries
 
 
-def not_compared(entries: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Why settings were refused: said once of a mechanism where all its settings have the same reason."""
-    return _in_short(entries, [one["refused"] for one in entries])
-
-
 def no_learner(entries: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Why no learner could be trained on the releases of a setting, which adversaries were tried on all the same."""
     reasons = []
@@ -396,6 +391,7 @@ def no_learner(entries: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _in_short(entries: Sequence[Mapping[str, Any]], reasons: Sequence[str | None]) -> dict[str, str]:
+    """Reasons by setting; said once of a mechanism where all its settings have the same."""
     by_mechanism: dict[str, dict[str, str | None]] = {}
     for one, why in zip(entries, reasons, strict=True):
         by_mechanism.setdefault(one["mechanism"], {})[one["setting"]] = why

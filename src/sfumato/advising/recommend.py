@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,7 +64,7 @@ def recommend(table: Any, options: RecommendAsked) -> Recommendation | Advice:
 
 def _answer(table: Any, options: RecommendAsked) -> Recommendation | Advice:
     """By trials where rows may be looked at, else by rule."""
-    wish = Wish.of(options)
+    wish = Wish(**{one.name: getattr(options, one.name) for one in fields(Wish)})
     wish.check()
     released = _released(table, options)
     rows = open_table(table if released is None else released.arrow)

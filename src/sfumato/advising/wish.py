@@ -25,11 +25,6 @@ class Wish(WishAsked):
     """What an owner asks for, and how well it is kept. In trials `max_risk` is the most extra that any attacker may
     get, as a share."""
 
-    @classmethod
-    def of(cls, asked: WishAsked) -> Wish:
-        """The wish among other options."""
-        return cls(**{one.name: getattr(asked, one.name) for one in fields(WishAsked)})
-
     def check(self) -> None:
         """Refuse what cannot be meant."""
         check_asked(self)

@@ -28,6 +28,7 @@ from sfumato.noise import Streams
 from sfumato.release.asked import Presence
 from sfumato.release.check_rows import expected_measurements
 from sfumato.release.strength import MADE_UP, leaves_strength_open
+from sfumato.study.protocol.agreed import must
 from sfumato.study.protocol.pool_study import DEFAULT_CLASSIFIERS, PoolStudy, trains
 from sfumato.study.protocol.survey_file import SurveyStudy
 from sfumato.table import Column, Encoding, Schema
@@ -45,12 +46,12 @@ SURVEY = {"order": "value", "balance": False, "floor": 0.0, "link": "square"}
 
 def published_study(found: Mapping[str, Any]) -> dict[str, Any]:
     """The same study with the word written out."""
-    study = {key: value for key, value in found.items() if key != AS_PUBLISHED}
-    if found[AS_PUBLISHED] is False:
-        return study
-    if found[AS_PUBLISHED] is not True:
-        raise SchemaError("`as_published` must be true or false.")
+    study = dict(found)
+    published = study.pop(AS_PUBLISHED)
+    must(isinstance(published, bool), "`as_published` must be true or false.")
     try:
+        if not published:
+            return study
         if study.get("kind") == SurveyStudy.kind:
             as_published("a survey", SURVEY, study)  # refuses what contradicts it
             return {**study, **SURVEY}
@@ -98,16 +99,15 @@ KINDS: dict[str, type[Study]] = {kind.kind: kind for kind in (PoolStudy, SurveyS
 
 def study_from_dict(found: Any) -> Study:
     """A study of any kind, checked."""
-    kind = found.get("kind") if isinstance(found, Mapping) else None
-    if isinstance(found, Mapping) and "version" in found:  # left out where it is 1, so that hashes stay what they are
-        if why := other_version(found["version"], VERSION, older="Ask the study's owner for a new one."):
-            raise SchemaError(f"The study file {why}")
-        found = {key: value for key, value in found.items() if key != "version"}
-    if isinstance(found, Mapping) and AS_PUBLISHED in found:
-        found = published_study(found)
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise SchemaError(f"A study file needs a `kind`, one of: {', '.join(KINDS)}.")
-    return KINDS[kind].from_dict(found)
+    study = dict(found) if isinstance(found, Mapping) else {}
+    if "version" in study:  # left out where it is 1, so that hashes stay what they are
+        why = other_version(study.pop("version"), VERSION, older="Ask the study's owner for a new one.")
+        must(not why, f"The study file {why}")
+    if AS_PUBLISHED in study:
+        study = published_study(study)
+    kind = study.get("kind")
+    must(isinstance(kind, str) and kind in KINDS, f"A study file needs a `kind`, one of: {', '.join(KINDS)}.")
+    return KINDS[str(kind)].from_dict(study)
 
 
 def load_study(path: Path | str, *, published: bool = False, to_plan: bool = False) -> Study:
@@ -307,18 +307,17 @@ def rehearse(study: PoolStudy) -> None:
 
 def _check_presence(study: PoolStudy) -> None:
     """Hiding who is in the table and blurring what a record says are different claims."""
-    hides = study.draws
-    if study.presence is not None and not hides:
-        raise SchemaError(
-            f"The study asks for rows that hide who is in the table, and {study.mechanism} blurs records one by "
-            "one. Use tree-resampling, or ask for `epsilon_record`."
-        )
-    if study.epsilon_record is not None and hides:
-        raise SchemaError(
-            f"{study.mechanism} releases made-up rows, and hides who is in the table. Ask for that: "
-            "`guarantee: {epsilon: 1.0, delta: 1.0e-6}` instead of `epsilon_record`."
-        )
-    if study.presence is None or not hides:
+    must(
+        study.presence is None or study.draws,
+        f"The study asks for rows that hide who is in the table, and {study.mechanism} blurs records one by one. Use "
+        "tree-resampling, or ask for `epsilon_record`.",
+    )
+    must(
+        study.epsilon_record is None or not study.draws,
+        f"{study.mechanism} releases made-up rows, and hides who is in the table. Ask for that: "
+        "`guarantee: {epsilon: 1.0, delta: 1.0e-6}` instead of `epsilon_record`.",
+    )
+    if study.presence is None:
         return
     mechanism = make_mechanism(study.mechanism, {**study.presence._asdict(), **study.parameters})
     assert mechanism.planned is not None
