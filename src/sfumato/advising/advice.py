@@ -39,12 +39,10 @@ from sfumato.table import Schema
 # forecast for a table is what public tables of about its size kept; it never looks at the table itself, so that it
 # proves nothing about it and costs nothing.
 
-NOTHING_LEARNED = 0.02
-"""A table that stays within this of its own commonest class taught nothing."""
+NOTHING_LEARNED = 0.02  # a table that stays within this of its own commonest class taught nothing
 ALIKE = 3.0
 """Tables are like one that has at most so many times as many rows, or at least one so-manieth."""
-FEWEST = 6
-"""Of fewer tables nothing is said: those of the next sizes join."""
+FEWEST = 6  # of fewer tables nothing is said: those of the next sizes join
 SIZES = (60, 120, 250, 500, 1_000, 2_500, 6_000, 15_000, 40_000)
 MOST_CATEGORIES = 10
 """Of any column of the public tables (credit_g's purpose of a loan, pendigits' digits)."""
@@ -181,10 +179,8 @@ def _one_more(values: Any) -> tuple[float, float]:
 # What is recommended.
 
 DELTA = 1e-6
-USUAL = 0.2
-"""Where nothing is wished for: a fact with 1 chance in 10 may reach 2 in 10."""
-NOT_NAMED = "COLUMN"
-"""What printed commands say for a column that the owner has yet to name."""
+USUAL = 0.2  # where nothing is wished for: a fact with 1 chance in 10 may reach 2 in 10
+NOT_NAMED = "COLUMN"  # what printed commands say for a column that the owner has yet to name
 
 
 @dataclass(frozen=True)

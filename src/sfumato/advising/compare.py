@@ -44,8 +44,7 @@ LOOKS = (
 )
 MOST_ROWS = 5_000
 ATTACKED = 500
-CELLS = "cells-6"
-"""What a kept cell holds; those of another kind are not taken up."""
+CELLS = "cells-6"  # what a kept cell holds; those of another kind are not taken up
 
 
 class Comparison:
@@ -250,8 +249,7 @@ def run_cell(cell: Cell, grounds: Sequence[Ground], how: Trial, folder: Path) ->
 # mechanism is wrong, or its card is.
 
 DRAWS = 4_000
-FITS = 100
-"""With planted records, and as many without."""
+FITS = 100  # with planted records, and as many without
 ERROR = 0.0005
 """Of each of the two one-sided bounds: a comparison has many cells, and none of them should be shouted by chance."""
 

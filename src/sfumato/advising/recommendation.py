@@ -277,8 +277,7 @@ def _proof(found: Outcome) -> str:
 
 # A choice on rows: every method is tried on some of them, and what is chosen is confirmed on others.
 
-TRIED_AGAIN = 3
-"""Settings that are tried on the other rows, until one keeps the wish there too."""
+TRIED_AGAIN = 3  # settings that are tried on the other rows, until one keeps the wish there too
 LOOKED = (
     "These trials look at your private rows, so nothing can be proved of what is chosen by them: all that follows is "
     "measured."

@@ -41,11 +41,9 @@ TEST_SHARE = 0.3
 MOST_TRAINED = 4_000
 """Rows that the learners of the ceiling get: more would take long, and change little."""
 FEWEST = 40
-MOST_ROWS = 20_000
-"""Of a larger table a sample is looked at."""
+MOST_ROWS = 20_000  # of a larger table a sample is looked at
 FOLDS = 2
-LARGE, WIDE = 1_000, 100
-"""From this many rows or columns on one split is enough."""
+LARGE, WIDE = 1_000, 100  # from this many rows or columns on one split is enough
 
 
 @dataclass(frozen=True)
@@ -406,8 +404,7 @@ def _most_often(several: Sequence[Sequence[int]]) -> list[int]:
 # Look for the strength at which a candidate keeps a wish, by bisection on the logarithm of its knob.
 
 STEPS = 5
-ABOUT = 0.05
-"""Differences below this are within what a trial can tell apart."""
+ABOUT = 0.05  # differences below this are within what a trial can tell apart
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,8 @@ from sfumato.mechanisms import MECHANISMS, Mechanism, make_mechanism
 from sfumato.mechanisms.parameters import PRESENCE, RECORD, Knob
 from sfumato.release.asked import TRUSTS
 
-USUAL_RISK = 0.1
-"""The extra that an attacker may get in trials where no limit is named."""
-MOST_EPSILON = 100.0
-"""What `sanitize` takes at most."""
+USUAL_RISK = 0.1  # the extra that an attacker may get in trials where no limit is named
+MOST_EPSILON = 100.0  # what `sanitize` takes at most
 
 
 @dataclass(frozen=True, kw_only=True)

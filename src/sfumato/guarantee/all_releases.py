@@ -41,8 +41,7 @@ from sfumato.guarantee.guarantee import (
 from sfumato.guarantee.person_hash import PeopleTotals, Tally
 from sfumato.guarantee.rounding import rounded_up, sum_up
 
-Entry = Mapping[str, Any]
-"""A release as the ledger noted it."""
+Entry = Mapping[str, Any]  # a release as the ledger noted it
 
 
 @dataclass(frozen=True)

@@ -112,10 +112,8 @@ def space_of(encoding: Encoding, transform: Mapping[str, Any], *, post_processin
 
 
 FORMAT, VERSION = "sfumato-card", 2
-MOST_BYTES = 1 << 26
-"""Of a card; a matrix of a thousand columns takes a third of it."""
-MOST_VALUES = 1 << 20
-"""Of a card, without its matrix."""
+MOST_BYTES = 1 << 26  # of a card; a matrix of a thousand columns takes a third of it
+MOST_VALUES = 1 << 20  # of a card, without its matrix
 SEEDED, EXPERIMENT = "not for release", "not for release: an experiment"
 NOT_FOR_RELEASE = {
     SEEDED: "a fixed seed: anybody can repeat the noise",
@@ -352,8 +350,7 @@ def card_validator() -> Any:
 # release was really made so is the site's word.
 
 
-AGREES = 1e-9
-"""Figures are computed in floating point, on other machines in another order."""
+AGREES = 1e-9  # figures are computed in floating point, on other machines in another order
 
 
 def understated(card: Card) -> list[str]:

@@ -36,8 +36,7 @@ from sfumato.guarantee.rounding import of_100, rounded_up, sum_up
 # 2 epsilon.
 
 
-PRIOR = 0.1
-"""One chance in ten: a belief that people have met."""
+PRIOR = 0.1  # one chance in ten: a belief that people have met
 RARE, PRACTICALLY_UNPROTECTED = 0.001, 0.5
 """A belief that few would hold, and what it must not come to."""
 
@@ -444,10 +443,8 @@ def figures(values: Values, hides_presence: bool, rows: int | None = None) -> st
 
 
 DELTA = 1e-6
-_LEFT_OUT = 1e-3
-"""The part of delta that counts far from their mean may cost."""
-_ROUNDING = 1e-9
-"""Relative error that tails of binomials computed in doubles certainly stay below."""
+_LEFT_OUT = 1e-3  # the part of delta that counts far from their mean may cost
+_ROUNDING = 1e-9  # relative error that tails of binomials computed in doubles certainly stay below
 _BISECTIONS = 50
 
 

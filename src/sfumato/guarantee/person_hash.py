@@ -28,8 +28,7 @@ from sfumato.table.cell_sets import Words, one_spelling
 # Bytes that are put by while a run goes on and kept in the end, or vanish with it.
 
 
-SPOOL_BYTES = 1 << 24
-"""More than this does not stay in memory."""
+SPOOL_BYTES = 1 << 24  # more than this does not stay in memory
 COPIED_AT_A_TIME = 1 << 20
 
 
@@ -173,8 +172,7 @@ def _mix(words: NDArray[np.uint64], spare: NDArray[np.uint64], *rounds: tuple[in
 # chance once in 2^60 pairs or so, which makes a total too large and never too small.
 
 
-Prints = NDArray[np.uint64]
-"""Fingerprints, one a row."""
+Prints = NDArray[np.uint64]  # fingerprints, one a row
 TAG_BYTES = 8
 NONCE_BYTES = 16
 
@@ -294,8 +292,7 @@ def unsealed(hasher: PersonHash, file: IO[bytes], columns: int, wanted: Sequence
 # and is the same for everybody: it never depends on who was in them.
 
 
-COUNTED = 1 << 18
-"""People who are counted at a time."""
+COUNTED = 1 << 18  # people who are counted at a time
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,7 @@ from sfumato.core.records import Record
 
 
 KIND = b"ssh-ed25519"
-BYTES = 16
-"""A second key with the same words takes 2^128 tries."""
+BYTES = 16  # a second key with the same words takes 2^128 tries
 NOT_WORDS = (
     f"A fingerprint is {BYTES} words with hyphens between them, as `sfumato signer show` writes it. Here a word is "
     "missing, or is not on the list."
@@ -131,10 +130,8 @@ NAMESPACE = "sfumato"
 HASH = "sha512"
 _MAGIC, _VERSION = b"SSHSIG", (1).to_bytes(4, "big")
 _BEGIN, _END, _LINE = "-----BEGIN SSH SIGNATURE-----", "-----END SSH SIGNATURE-----", 70
-MOST_STATED = 1 << 20
-"""Bytes of a file of statements: more than a thousand of them."""
-MOST = 2048
-"""Characters of a signature file; ours have about 300."""
+MOST_STATED = 1 << 20  # bytes of a file of statements: more than a thousand of them
+MOST = 2048  # characters of a signature file; ours have about 300
 
 
 def checked(signature: str | bytes, message: bytes, namespace: str = NAMESPACE) -> PublicKey:
@@ -193,8 +190,7 @@ def _read(text: str) -> tuple[PublicKey, bytes, bytes]:
 # What keys say of keys.
 
 
-STATEMENTS = "sfumato-signer"
-"""Namespace of the statements below."""
+STATEMENTS = "sfumato-signer"  # namespace of the statements below
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,8 +19,7 @@ from sfumato.guarantee.cost import posterior_bound
 from sfumato.guarantee.guarantee import summarized
 from sfumato.guarantee.rounding import amplification_at_most, epsilon_at_most
 
-PAPERS_PRIORS = (0.001, 0.01, 0.1)
-"""Beliefs that the paper's bound is told for."""
+PAPERS_PRIORS = (0.001, 0.01, 0.1)  # beliefs that the paper's bound is told for
 WAYS_OUT = {
     "bounds or categories": "say what you know of each column without this table, and how (sfumato schema declare "
     "SCHEMA --column COL --low LOW --high HIGH --reason ...)",
@@ -54,8 +53,7 @@ def ways_out(reasons: Iterable[str]) -> list[str]:
 
 
 MOST_LINES = 20
-LONGEST_SHOWN = 2000
-"""Characters of a reason."""
+LONGEST_SHOWN = 2000  # characters of a reason
 OWN = "the release's own words"
 
 

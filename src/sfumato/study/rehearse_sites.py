@@ -353,8 +353,7 @@ def _mean(sites: int, trials: list[dict[str, float | None]]) -> AtSites:
 COLOURS = ("#1f5f8b", "#b35900", "#5b5b5b")
 DASHES = ("", "7 4", "2 3")
 SIZE = Size(720, 330, 5)
-NAMES_WIDTH = 150
-"""Room at the right for the names of the lines, so that no legend is needed."""
+NAMES_WIDTH = 150  # room at the right for the names of the lines, so that no legend is needed
 
 
 def _panel(title: str, measure: str, sites: Sequence[int], lines: dict[str, list[float]]) -> Markup:

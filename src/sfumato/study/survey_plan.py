@@ -392,8 +392,7 @@ def guidance_at_the_end(survey: SurveyStudy, table: pa.Table, seed: int) -> Floa
 # classes change at 40 and 60 years of age, they cap every classifier near 83%. Edges by class do not. Every edge is
 # made from people's values, so that it must come from other people than those who are asked, and is rounded.
 
-FEWEST = 20
-"""Rows below which an edge would be some single person's value."""
+FEWEST = 20  # rows below which an edge would be some single person's value
 UNASKED = EdgesAsked()
 
 

@@ -32,8 +32,7 @@ NO_TABLE = (
 )
 JOB_SCREENS = {"release": "release", "audit": LOOK, "find": LOOK, "compare": "try", "show": PUSH, "push": PUSH}
 """Where a job is told of when it has ended; one that reads, on the first screen."""
-Stored = tuple[Path, str]
-"""A file of ours, and its owner's name for it."""
+Stored = tuple[Path, str]  # a file of ours, and its owner's name for it
 SCREENS = ("start", *STEPS, PUSH)
 WHILE_BUSY = ("stop", "language", "end")
 """Forms that are taken while a job works on what the others would change."""

@@ -107,8 +107,7 @@ def _same(sent: str, secret: str) -> bool:
 # Forms with files as browsers send them (multipart/form-data, RFC 7578), read piece by piece: a table may be large.
 
 PIECE = 1 << 16
-MOST_HEAD = 1 << 13
-"""Bytes of a part's headers."""
+MOST_HEAD = 1 << 13  # bytes of a part's headers
 _NAMES = re.compile(rb'(?:^|;)\s*(name|filename)="([^"]*)"', re.IGNORECASE)
 _BOUNDARY = re.compile(r'boundary=(?:"([^"]{1,70})"|([^;\s"]{1,70}))', re.IGNORECASE)
 

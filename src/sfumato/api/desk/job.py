@@ -103,11 +103,9 @@ def push(asked: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
 # A consortium's site: the study that its release is made for, and the push, as `sfumato study push` does it.
 
 RUNNING, DONE, STOPPED, FAILED = "running", "done", "stopped", "failed"
-PATIENCE = 10.0
-"""Seconds that a child has to tidy up once it is told to stop."""
+PATIENCE = 10.0  # seconds that a child has to tidy up once it is told to stop
 NOT_SAID = "It ended without saying why, perhaps for want of memory. Nothing was released."
-QUIET_SECONDS = 0.2
-"""Between two words of the same step."""
+QUIET_SECONDS = 0.2  # between two words of the same step
 ROWS_SHOWN = 5
 NOT_NOTED = ("IdentifierWarning", "PrivacyLeakWarning")
 UNEXPECTED = "Something went wrong that should not have ({kind}). Nothing was released."

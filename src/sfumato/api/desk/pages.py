@@ -75,8 +75,7 @@ def static_file(path: str) -> Answer | None:
 
 WIDTH, HEIGHT, LEFT, RIGHT, ABOVE, BELOW = 620, 320, 70, 130, 15, 45
 TICKS = 5
-APART = 15.0
-"""Pixels between two lines of words."""
+APART = 15.0  # pixels between two lines of words
 
 
 @dataclass(frozen=True)

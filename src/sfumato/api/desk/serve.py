@@ -32,8 +32,7 @@ from sfumato.core.wording import said
 
 IDLE_SECONDS = 600.0
 """The desk ends so long after the last page asked for anything; never while a job runs."""
-SLOWEST_SECONDS = 60
-"""A connection that is silent for so long is closed."""
+SLOWEST_SECONDS = 60  # a connection that is silent for so long is closed
 MOST_FORM_BYTES = 8 << 20
 MOST_FIELDS = 20_000
 WATCHING = "X-Watching"

@@ -37,20 +37,16 @@ from sfumato.table.csv_table import PLAIN, Dialect
 SCHEMA, CONFIG = "schema.json", "config.yaml"
 FIELDS = ("use", "low", "high", "words", "known", "why", "sure")
 """What the form says of each column."""
-SAME = ("low", "high", "words", "known", "why")
-"""What a column can have from the one above."""
+SAME = ("low", "high", "words", "known", "why")  # what a column can have from the one above
 KEEP, LEAVE = "keep", "leave"
 CHANCES = tuple(tenth / 10 for tenth in range(11, 96))
 """Of 10, what a fact with 1 chance in 10 may be lifted to."""
-TRIED = (1.2, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0, 9.0)
-"""Of them, those whose use is shown."""
+TRIED = (1.2, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0, 9.0)  # of them, those whose use is shown
 USUAL = 2.0
-MOST_PINNED = 26
-"""Marks are letters."""
+MOST_PINNED = 26  # marks are letters
 SOURCE_MISSING = "source"
 """A range was typed, and not where it is known from: the page has words of its own for it."""
-UNDECIDED = "undecided"
-"""Nobody said yet whether a column is left out, likewise."""
+UNDECIDED = "undecided"  # nobody said yet whether a column is left out, likewise
 COPIED = "copied"
 """A mistake that the page has its own words for, with the ends that it is about, and a box beside them."""
 LARGE = 1_000_000

@@ -270,10 +270,8 @@ def _point(count: int, wrong: list[int], queries: Queries) -> dict[str, Any]:
 
 FEWEST_SITES = 3
 TOLERANCE = 0.02
-JUDGED_ROWS = 2000
-"""Rows that all classifiers answer to, in all."""
-STANDS_IN = "naive-bayes"
-"""Judges for classifiers that cannot answer to perturbed rows."""
+JUDGED_ROWS = 2000  # rows that all classifiers answer to, in all
+STANDS_IN = "naive-bayes"  # judges for classifiers that cannot answer to perturbed rows
 
 
 @dataclass(frozen=True)
@@ -330,10 +328,8 @@ def _agreement(names: Sequence[str], answers: Codes, classes: int) -> Agreement:
 # without. Where there are no rows to test with but those held out of the pool, a site is judged by the rows of the
 # others: its own say what it would like them to.
 
-MOST_LEFT_OUT = 30
-"""Sites that are left out in turn: the largest ones, which can do the most."""
-LEFT_OUT_ROWS = 200_000
-"""Rows that all these trainings may see together."""
+MOST_LEFT_OUT = 30  # sites that are left out in turn: the largest ones, which can do the most
+LEFT_OUT_ROWS = 200_000  # rows that all these trainings may see together
 
 
 def left_out_in_turn(sites: Mapping[str, Sequence[Part]]) -> list[str]:
