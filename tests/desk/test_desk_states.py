@@ -252,7 +252,7 @@ def test_the_browser_is_shown_a_private_file_and_no_address(own_places, monkeypa
         opened.append((uri, file, modes, file.read_text()))
 
     monkeypatch.setattr("webbrowser.open", browser)
-    with serve._shown("http://127.0.0.1:1/#secret", browser=True):
+    with serve._shown("http://127.0.0.1:1/#secret"):
         (uri, file, modes, text), *_ = opened
     assert "secret" not in uri
     assert "http://127.0.0.1:1/#secret" in text

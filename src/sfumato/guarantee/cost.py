@@ -314,10 +314,8 @@ def epsilon_of(rho: float, delta: float) -> float:
     a, b = _LOWEST, _HIGHEST
     for _ in range(_STEPS):
         left, right = a + (b - a) / 3, b - (b - a) / 3
-        if _bound(rho, delta, math.exp(left)) < _bound(rho, delta, math.exp(right)):
-            b = right
-        else:
-            a = left
+        less = _bound(rho, delta, math.exp(left)) < _bound(rho, delta, math.exp(right))
+        a, b = (a, right) if less else (left, b)
     return max(0.0, _up(_bound(rho, delta, math.exp((a + b) / 2))))
 
 
@@ -465,10 +463,7 @@ def shuffled_epsilon(local: float, people: int, delta: float = DELTA) -> float:
     low, high = 0.0, local
     for _ in range(_BISECTIONS):
         middle = 0.5 * (low + high)
-        if shuffled_delta(local, people, middle, delta) <= delta:
-            high = middle
-        else:
-            low = middle
+        low, high = (low, middle) if shuffled_delta(local, people, middle, delta) <= delta else (middle, high)
     return high
 
 

@@ -104,6 +104,7 @@ def scatter(
         return ABOVE + (HEIGHT - BELOW - ABOVE) * (1 - right)
 
     foot = HEIGHT - BELOW
+    middle = {"text_anchor": "middle", "class_": "mark"}
     along = [most * tick / TICKS for tick in range(TICKS + 1)]
     drawn = [
         tag("path", d=f"M{LEFT} {ABOVE}V{foot}H{WIDTH - RIGHT}", class_="axis"),
@@ -112,18 +113,14 @@ def scatter(
         tag("text", say("axis_extra", language), x=WIDTH - RIGHT, y=HEIGHT - 8, text_anchor="end"),
         tag("text", say("axis_right", language), x=LEFT - 8, y=y(0.75) + 4, text_anchor="end"),
         *_lines([(words, y(right)) for words, right in lines]),
+        *(tag("circle", cx=x(one.extra), cy=y(one.right), r=6, class_="proved") for one in proved),
+        *(
+            tag("rect", x=x(one.extra) - 5, y=y(one.right) - 5, width=10, height=10, class_="measured")
+            for one in measured
+        ),
+        *(tag("circle", cx=x(one.extra), cy=y(one.right), r=11, class_="present") for one in spots if one.is_present),
+        *(tag("text", one.mark, x=x(one.extra), y=y(one.right) - 10, **middle) for one in spots if one.mark),
     ]
-    for one in proved:
-        drawn.append(tag("circle", cx=x(one.extra), cy=y(one.right), r=6, class_="proved"))
-    for one in measured:
-        drawn.append(tag("rect", x=x(one.extra) - 5, y=y(one.right) - 5, width=10, height=10, class_="measured"))
-    for one in spots:
-        if one.is_present:
-            drawn.append(tag("circle", cx=x(one.extra), cy=y(one.right), r=11, class_="present"))
-    for one in spots:
-        if one.mark:
-            middle = {"text_anchor": "middle", "class_": "mark"}
-            drawn.append(tag("text", one.mark, x=x(one.extra), y=y(one.right) - 10, **middle))
     return tag("svg", *drawn, viewBox=f"0 0 {WIDTH} {HEIGHT}", aria_hidden="true", class_="plot")
 
 

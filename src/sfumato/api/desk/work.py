@@ -194,10 +194,11 @@ class Work:
             if f"same-{place}" in sent and column.kind == above.get("kind"):
                 given |= {name: above[name] for name in SAME}
             above = {**given, "kind": column.kind}
-            if column.kind in ("numeric", "integer"):
-                given |= {end: given[end].replace(",", ".") for end in ("low", "high")}
-            if column.kind == "date":
-                given |= {end: iso(given[end]) for end in ("low", "high")}
+            if column.kind in NUMBERS:
+                ends = {end: given[end] for end in ("low", "high")}
+                given |= {
+                    end: iso(one) if column.kind == "date" else one.replace(",", ".") for end, one in ends.items()
+                }
             try:
                 self._take_column(declaring, column, given)
             except CopiedError as error:
