@@ -94,7 +94,6 @@ def _same(one: Any, other: Any) -> bool:
 
 # Which releases may be pooled: those whose rows mean the same numbers.
 
-
 GUIDED = ("guided", "staged")
 
 
@@ -348,7 +347,6 @@ def card_validator() -> Any:
 # the owner's program used, and takes from the card's `guarantee` only what stands in its way by its own words. A card
 # that states less than that was edited. A site that changes noise and guarantee together is not caught here: that a
 # release was really made so is the site's word.
-
 
 AGREES = 1e-9  # figures are computed in floating point, on other machines in another order
 

@@ -35,7 +35,6 @@ from sfumato.guarantee.rounding import of_100, rounded_up, sum_up
 # (Bretagnolle & Huber). If both people are in it and rows are blurred one by one, exchanging them changes two records:
 # 2 epsilon.
 
-
 PRIOR = 0.1  # one chance in ten: a belief that people have met
 RARE, PRACTICALLY_UNPROTECTED = 0.001, 0.5
 """A belief that few would hold, and what it must not come to."""
@@ -151,7 +150,6 @@ def _check_probability(name: str, value: float) -> None:
 #
 # Perturbed records have an epsilon for their values, whoever else is in the table. Beside what was measured of tables
 # both are seen, so that they add up for values, the one notion of neighbours that both have.
-
 
 LARGEST_RHO = 1e6
 _STEPS = 100
@@ -356,7 +354,6 @@ def _up(value: float) -> float:
 # The only place where a bound on beliefs becomes a sentence: terminal, card, report and certificate all say this one.
 # What bounds beliefs is `Values.loss`; where it does so but for a delta, that stands beside the chances.
 
-
 BELIEFS = {PRIOR: (said("1 chance in 10"), 10), 0.5: (said("1 in 2"), 10), 0.001: (said("1 in 1,000"), 1_000)}
 """How beliefs are said before, and out of how many after; the first is said where there is room for one."""
 FALSE_ALARMS = 0.01
@@ -439,12 +436,10 @@ def figures(values: Values, hides_presence: bool, rows: int | None = None) -> st
 # Given C = c, the ratio of the two laws of the first count grows with it, so the divergence is a difference of upper
 # tails of Binomial(c, 1/2). Counts C that hardly ever occur are charged to delta in full.
 
-
 DELTA = 1e-6
 _LEFT_OUT = 1e-3  # the part of delta that counts far from their mean may cost
 _ROUNDING = 1e-9  # relative error that tails of binomials computed in doubles certainly stay below
 _BISECTIONS = 50
-
 
 NO_CLONES = 50.0
 """Above this local epsilon no one looks like anybody else: no crowd is large enough to gain from."""

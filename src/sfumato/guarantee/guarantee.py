@@ -27,7 +27,6 @@ from sfumato.guarantee.rounding import rounded_up
 
 # Who the attacker is taken to be, and what is not protected whatever they know.
 
-
 PRESENCE = "That a person is in the table is not hidden: blurring a record does not hide its presence."
 
 
@@ -366,7 +365,6 @@ def infinite(value: float | None) -> float:
 
 
 # One function computes every guarantee: for the owner of a release, and for the coordinator from its card.
-
 
 LEARNED_BASIS = "basis of principal components, with their variances"
 BORROWED_BASIS = "basis that was learned from people's rows for another release"

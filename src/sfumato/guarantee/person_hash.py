@@ -27,7 +27,6 @@ from sfumato.table.cell_sets import Words, one_spelling
 
 # Bytes that are put by while a run goes on and kept in the end, or vanish with it.
 
-
 SPOOL_BYTES = 1 << 24  # more than this does not stay in memory
 COPIED_AT_A_TIME = 1 << 20
 
@@ -105,7 +104,6 @@ def _link(descriptor: int, path: Path) -> None:
 
 # A keyed fingerprint of a whole table: how ledgers of earlier versions know rows again, all of them or none.
 
-
 _MIXERS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 TILE = 1 << 15  # rows that are mixed at a time: they stay in the cache
 
@@ -170,7 +168,6 @@ def _mix(words: NDArray[np.uint64], spare: NDArray[np.uint64], *rounds: tuple[in
 # part, and a fingerprint over fewer columns is the sum over fewer. AES of the sum makes it a pseudorandom function:
 # without the key, equal fingerprints tell that two rows are equal and nothing else. Two different rows share one by
 # chance once in 2^60 pairs or so, which makes a total too large and never too small.
-
 
 Prints = NDArray[np.uint64]  # fingerprints, one a row
 TAG_BYTES = 8
@@ -290,7 +287,6 @@ def unsealed(hasher: PersonHash, file: IO[bytes], columns: int, wanted: Sequence
 # they were in (a byte, mostly) and to add up once a combination. Epsilons of perturbed records add up: their noise is
 # independent. A release without a proof has no figure and is counted. What releases of made-up rows cost is kept apart,
 # and is the same for everybody: it never depends on who was in them.
-
 
 COUNTED = 1 << 18  # people who are counted at a time
 

@@ -26,7 +26,6 @@ from sfumato.core.records import Record
 
 # Public keys and their fingerprints: 128 bits as sixteen plain words, which people read out and compare.
 
-
 KIND = b"ssh-ed25519"
 BYTES = 16  # a second key with the same words takes 2^128 tries
 NOT_WORDS = (
@@ -124,7 +123,6 @@ def packed(data: bytes) -> bytes:
 
 # A signature, as OpenSSH's PROTOCOL.sshsig defines it.
 
-
 NAMESPACE = "sfumato"
 """Of signatures of cards. Others have their own, so that none is taken for one of a card."""
 HASH = "sha512"
@@ -188,7 +186,6 @@ def _read(text: str) -> tuple[PublicKey, bytes, bytes]:
 
 
 # What keys say of keys.
-
 
 STATEMENTS = "sfumato-signer"  # namespace of the statements below
 
@@ -276,7 +273,6 @@ def follows(signer: str, asked: str, stated: Sequence[Stated]) -> bool:
 
 
 # The owner's own key.
-
 
 FORMAT, VERSION = "sfumato-signer-key", 1
 
