@@ -96,6 +96,11 @@ class Desk:
         return "start" if self.work is None else self.work.screens[0]
 
     @property
+    def there(self) -> tuple[str, ...]:
+        """The screens that can be shown now."""
+        return ("start", *(() if self.work is None else self.work.screens))
+
+    @property
     def busy(self) -> bool:
         return self.job is not None and self.job.running
 
@@ -126,9 +131,7 @@ class Desk:
             return self._file(screen.removeprefix("files/"))
         if screen not in SCREENS:
             raise RefusedError(404, "There is no such page.")
-        if screen != "start" and (self.work is None or screen not in self.work.screens):
-            return self._to(self.first_screen)
-        return None
+        return None if screen in self.there else self._to(self.first_screen)
 
     def answer(self, screen: str, told: str, **more: Any) -> Answer:
         """A form is answered with its page: why it was not taken, and what stood in it, which is kept nowhere."""
@@ -146,22 +149,20 @@ class Desk:
             self.last_asked = time.monotonic()
             if screen not in self.forms:
                 raise RefusedError(404, "There is no such page.")
-            if not self.door.check_number(sent["number"]):
-                self.notice = "old_form"
-                return self._to(self._screen_of(screen))
-            if self.busy and screen not in WHILE_BUSY:
-                self.notice = BUSY
-                return self._to(self._screen_of(screen))
-            self.door.next_number()
-            self.person_found = None
             try:
+                if not self.door.check_number(sent["number"]):
+                    raise UsageError("old_form")
+                if self.busy and screen not in WHILE_BUSY:
+                    raise UsageError(BUSY)
+                self.door.next_number()
+                self.person_found = None
                 found = self.forms[screen](self, sent)
                 if self.work is not None:
                     self.work.keep()
                 return found if isinstance(found, Answer) else self._to(found)
             except SfumatoError as error:
-                self.notice = sentence_of(error)
-                return self._to(self._screen_of(screen))
+                self.notice, shown = sentence_of(error), screen.partition("-")[0]  # where the form stands
+                return self._to(shown if shown in self.there else self.first_screen)
 
     def take_files(self, screen: str, parts: Iterator[Part]) -> Answer:
         """Store dropped files privately, and go on with them."""
@@ -190,11 +191,6 @@ class Desk:
 
     def _to(self, screen: str) -> Answer:
         return Answer(b"", 303, {"Location": self.door.root + screen})
-
-    def _screen_of(self, form: str) -> str:
-        """Where a form stands that could not be taken."""
-        screen = form.partition("-")[0]
-        return screen if screen == "start" or (self.work and screen in self.work.screens) else self.first_screen
 
     def plainly(self, told: str) -> str:
         """A sentence with the table's name that the owner knows, in place of where it lies."""
