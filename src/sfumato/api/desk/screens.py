@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -267,13 +267,10 @@ def _is_useless(advice: Advice) -> bool:
 
 def _references(work: Work, known: Mapping[str, Advice], language: str) -> list[tuple[str, float]]:
     """Originals and commonest class: of the table itself where it was tried on, else of public tables."""
-    own = next((one for one in work.tried if one.get("majority") is not None), None)
-    if own is not None:
-        return [(say("originals", language), own["ceiling"]), (say("commonest", language), own["majority"])]
-    first = next((one.forecast for one in known.values()), None)
-    if first is None:
-        return []
-    return [(say("originals", language), first.originals), (say("commonest", language), first.majority)]
+    own = ((one["ceiling"], one["majority"]) for one in work.tried if one.get("majority") is not None)
+    public = ((one.forecast.originals, one.forecast.majority) for one in known.values())
+    ends = next(chain(own, public), ())
+    return [(say(name, language), right) for name, right in zip(("originals", "commonest"), ends, strict=False)]
 
 
 def release(work: Work, language: str) -> dict[str, Any]:
@@ -329,10 +326,8 @@ def _spelled(work: Work) -> dict[str, Any]:
 
 def _both(job: str, first: str, keywords: Mapping[str, Any], work: Work) -> dict[str, Any]:
     """As a command, and in Python."""
-    return {
-        "command": as_command(job, first, keywords, work.written),
-        "python": as_python(job, first, keywords, work.written),
-    }
+    told = (job, first, keywords, work.written)
+    return {"command": as_command(*told), "python": as_python(*told)}
 
 
 def _named(work: Work) -> str:
