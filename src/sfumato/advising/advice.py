@@ -101,27 +101,22 @@ class Forecast:
         """Whether more than half of them taught nothing."""
         return 2 * self.taught_nothing > self.tables
 
-    def words(self) -> str:
-        """One sentence, with figures that were not measured on the table asked about."""
-        right = right_of_100(self.accuracy, "auto", "rows left out of them", self.majority, self.originals)
-        low, high = (f"{100 * lost:.0f}" for lost in self.lost)
-        return f"{self._seen()}{right}; it lost between {low} and {high} points."
-
-    def words_of_shares(self) -> str:
-        """The same where there is no column to predict."""
-        if self.one_column is None or self.two_columns is None:
+    def words(self, labelled: bool) -> str:
+        """One sentence, with figures that were not measured on the table asked about: of answers where there is a
+        column to predict, else of shares."""
+        one, two, (low, high) = self.one_column, self.two_columns, self.rows
+        seen = f"On {self.tables} public tables of {low:,}{'' if low == high else f' to {high:,}'} rows: "
+        if labelled:
+            right = right_of_100(self.accuracy, "auto", "rows left out of them", self.majority, self.originals)
+            return f"{seen}{right}; it lost between {100 * self.lost[0]:.0f} and {100 * self.lost[1]:.0f} points."
+        if one is None or two is None:
             return "How far shares of columns are off was not tried on public tables at such an epsilon."
-        one, (low, high) = self.one_column, self.one_column_interval or (self.one_column,) * 2
-        two, (least, most) = self.two_columns, self.two_columns_interval or (self.two_columns,) * 2
+        of_one, of_two = self.one_column_interval or (one, one), self.two_columns_interval or (two, two)
         return (
-            f"{self._seen()}shares of one column were off by {100 * one:.0f} points ({100 * low:.0f} to "
-            f"{100 * high:.0f}), of two columns by {100 * two:.0f} points ({100 * least:.0f} to {100 * most:.0f}); so "
-            "many rows of 100 are counted in a wrong place."
+            f"{seen}shares of one column were off by {100 * one:.0f} points ({100 * of_one[0]:.0f} to "
+            f"{100 * of_one[1]:.0f}), of two columns by {100 * two:.0f} points ({100 * of_two[0]:.0f} to "
+            f"{100 * of_two[1]:.0f}); so many rows of 100 are counted in a wrong place."
         )
-
-    def _seen(self) -> str:
-        low, high = self.rows
-        return f"On {self.tables} public tables of {low:,}{'' if low == high else f' to {high:,}'} rows: "
 
     def to_dict(self) -> dict[str, Any]:
         return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(self).items()}
@@ -349,7 +344,7 @@ class Advice:
             f"{of_100(cost.most_gained(bound.loss))} points{but}. Two people are told apart in at most "
             f"{of_100(bound.pairs)} of 100 pairs{but}. That holds for every attacker, not only for those that were "
             "tried.",
-            tables.words() if known.label else tables.words_of_shares(),
+            tables.words(bool(known.label)),
         ]
         if not known.label and not bound.delta:
             words.append("They were estimated as `sfumato reconstruct` does.")

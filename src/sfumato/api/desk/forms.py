@@ -13,7 +13,6 @@ from sfumato.api.demo import example_table
 from sfumato.api.desk import screens
 from sfumato.api.desk.desk import SCREENS, Desk, Take
 from sfumato.api.desk.heard import dialect_of, sentence_of
-from sfumato.api.desk.job import Site
 from sfumato.api.desk.pages import Answer, page
 from sfumato.api.desk.words import LANGUAGES
 from sfumato.api.desk.work import MOST_PINNED, PUSH, Work, name_of
@@ -167,20 +166,19 @@ def _choose(desk: Desk, sent: Mapping[str, str]) -> str:
 
 def _push(desk: Desk, sent: Mapping[str, str]) -> str:  # noqa: ARG001
     """Show what would leave the site; the coordinator is asked about its study, and gets nothing."""
-    site, out = _pushed(desk)
+    asked = _pushed(desk)
 
     def then(found: Mapping[str, Any]) -> None:
         desk.push_shown = found["shown"]
 
     desk.push_shown = None
-    desk.begin("show", site.as_asked(out), then)
+    desk.begin("show", asked, then)
     return PUSH
 
 
 def _send(desk: Desk, sent: Mapping[str, str]) -> str:
     """Send what was shown, and nothing else."""
-    (site, out), shown = _pushed(desk), desk.push_shown
-    work = _work(desk)
+    asked, shown, work = _pushed(desk), desk.push_shown, _work(desk)
     if shown is None or shown["objections"]:
         raise UsageError("Look first at what would leave.")
     if "agreed" not in sent:
@@ -191,17 +189,18 @@ def _send(desk: Desk, sent: Mapping[str, str]) -> str:
         work.keep()
 
     desk.push_shown = None
-    desk.begin("push", {**site.as_asked(out), "sent": shown["sha256"]}, then)
+    desk.begin("push", {**asked, "sent": shown["sha256"]}, then)
     return PUSH
 
 
-def _pushed(desk: Desk) -> tuple[Site, Path]:
+def _pushed(desk: Desk) -> dict[str, Any]:
+    """As a job is asked to push."""
     work = _work(desk)
     if work.site is None:
         raise UsageError("The desk was not opened for a study.")
     if work.out is None:
         raise UsageError("There is no release yet. Release first.")
-    return work.site, work.out
+    return {"site": asdict(work.site), "folder": work.out}
 
 
 def _stop(desk: Desk, sent: Mapping[str, str]) -> str:  # noqa: ARG001

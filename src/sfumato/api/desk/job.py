@@ -17,7 +17,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -64,10 +64,6 @@ class Site:
         from sfumato.study.client.coordinator import Coordinator, site_signer
 
         return Coordinator(self.to, token, insecure_http=self.insecure_http, signer=site_signer())
-
-    def as_asked(self, folder: Path) -> dict[str, Any]:
-        """As a job is asked to push."""
-        return {"site": asdict(self), "folder": folder}
 
 
 def push(asked: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
