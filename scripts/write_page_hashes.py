@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from sfumato import __version__
-from sfumato.study.server.web.respondent_files import HASHES, page_files, page_hash, published_hashes
+from sfumato.study.server.web.rendering import HASHES, page_files, page_hash, published_hashes
 
 WEB = Path(__file__).resolve().parent.parent / "src" / "sfumato" / "study" / "server" / "web"
 LOADED = re.compile(r'(href|src)="([\w.]+)" integrity="[^"]*"')

@@ -194,14 +194,14 @@ class StoreContract:
             held.add(part, np.zeros(len(part), dtype=np.int64))
             about = {"identity": held.identity, "sketch": base64.b64decode(held.sketch)}
             assert self.record(store, study, site=site, sha256=sha256, **about).outcome == "new"
-            store.shared_rows.compare(study, sha256)
-        store.shared_rows.compare(study, SHA)  # both found each other: still one pair
-        (pair,) = store.shared_rows.pairs(study)
+            store.releases.compare(study, sha256)
+        store.releases.compare(study, SHA)  # both found each other: still one pair
+        (pair,) = store.releases.shared_rows(study)
         found = {pair.sha256: (pair.site, pair.share), pair.other: (pair.other_site, pair.other_share)}
         assert found == {SHA: ("A", 50 / 200), OTHER: ("B", 50 / 150)}
         assert pair.expected == 0.0
         assert store.releases.withdraw(study, OTHER)
-        assert store.shared_rows.pairs(study) == []
+        assert store.releases.shared_rows(study) == []
         with store.database.reading() as connection:
             kept = connection.exec_driver_sql("SELECT sha256 FROM releases WHERE sketch IS NOT NULL")
             assert sorted(row.sha256 for row in kept) == [SHA, "c" * 64]

@@ -18,7 +18,7 @@ from sfumato.channels.guidance.guidance import Guidance, SurveyCounts
 from sfumato.study.protocol.agreed import LogEntry, canonical_json, read_number, write_number
 from sfumato.study.protocol.survey_file import SurveyStudy
 from sfumato.study.protocol.survey_guidance import guidance_for
-from sfumato.study.server.store.token_store import TicketKey
+from sfumato.study.server.store.survey_store import TicketKey
 
 PAGE = Path(sfumato.__file__).parent / "study" / "server" / "web" / "survey"
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}

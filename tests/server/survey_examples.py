@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.study.protocol.survey_file import SurveyStudy
-from sfumato.study.server.survey.received_answer import Answer, pack, spelled
+from sfumato.study.server.store.survey_store import Answer, pack, spelled
 
 SURVEY: dict[str, Any] = {
     "kind": "survey",

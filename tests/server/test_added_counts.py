@@ -25,8 +25,8 @@ from sfumato.study.pooling.gather import ONE_SITE, Pushed, add_counts, with_adde
 from sfumato.study.protocol.messages import AddedCounts
 from sfumato.study.protocol.pool_study import PoolStudy
 from sfumato.study.protocol.study_file import load_study
+from sfumato.study.server.child_jobs import trained
 from sfumato.study.server.worker.job import Job
-from sfumato.study.server.worker.trainer import trained
 
 ENCODING = consortium.study().encoding
 REASON = "growth charts"
@@ -100,9 +100,9 @@ def test_counts_are_pushed_added_and_drawn_from(counting, bodies, tmp_path):
     assert (len(fewer["sites"]), fewer["model"]["rows"]) == (2, pytest.approx(3_000, abs=200))
     store, folder = counting.store, counting.client.app.state.context.folder
     job = Job.of(store, folder, counting.id, "naive-bayes", memory=4 << 30)
-    said = io.StringIO()
+    said: list[object] = []
     try:
-        done = trained(job.to_dict(), said)["done"]
+        done = trained(job.to_dict(), said.append)["done"]
     finally:
         job.clean()
     assert not Path(job.scratch).exists()

@@ -6,7 +6,7 @@ from fastapi.testclient import TestClient
 
 from sfumato.study.server.app import create_app
 from sfumato.study.server.settings import Rate, Settings
-from sfumato.study.server.shell import Door
+from sfumato.study.server.shell import enter
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 STRANGE = [
@@ -67,7 +67,7 @@ def entered(said, hops=1, trust=True, headers=()):
         "scheme": "http",
         "path": "/",
     }
-    Door(Settings("data", trust_proxy=trust, proxy_hops=hops)).enter(scope)
+    enter(scope, Settings("data", trust_proxy=trust, proxy_hops=hops))
     return scope
 
 

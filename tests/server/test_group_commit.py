@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from sfumato.study.server.problems import ApiError
+from sfumato.study.server.shell import ApiError
 from sfumato.study.server.survey import desk
 from sfumato.study.server.survey.desk import GroupCommit
 

@@ -13,8 +13,8 @@ from sfumato.learn.classifiers.factory import CLASSIFIERS
 from sfumato.study.server.app import create_app
 from sfumato.study.server.settings import Rate
 from sfumato.study.server.web.charts import Scale, curve, mark, percent, series
-from sfumato.study.server.web.model_pages import Guarantee, _rate, guarantee, used_guarantee
 from sfumato.study.server.web.rendering import COOKIE
+from sfumato.study.server.web.study_pages import Guarantee, _rate, guarantee, used_guarantee
 
 HTML = {"Accept": "text/html"}
 OWN = {"Origin": "http://testserver", **HTML}

@@ -5,15 +5,16 @@ import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
+from types import SimpleNamespace
 
 import consortium
 import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy.exc import OperationalError
 
-from sfumato.study.server import folder
 from sfumato.study.server.app import create_app
-from sfumato.study.server.routes import models as model_routes
+from sfumato.study.server.routes import studies as study_routes
+from sfumato.study.server.settings import DataFolder
 
 
 def files(study):
@@ -178,10 +179,10 @@ def test_a_full_disk_is_said_and_nothing_is_kept(study, body, monkeypatch):
             refused(study.push(body, token), 507, "disk-full")
         assert files(study) == set()
     with monkeypatch.context() as patch:
-        patch.setattr("sfumato.study.server.folder.DataFolder.settle", full)
+        patch.setattr("sfumato.study.server.settings.DataFolder.settle", full)
         refused(study.push(body, token), 507, "disk-full")
     with monkeypatch.context() as patch:
-        patch.setattr("sfumato.study.server.folder.DataFolder.free_bytes", lambda _: 1000)
+        patch.setattr("sfumato.study.server.accept_push.shutil.disk_usage", lambda _: SimpleNamespace(free=1000))
         refused(study.push(body, token), 507, "disk-full")
     assert files(study) == set()
     assert study.store.releases.all(study.id) == []
@@ -226,7 +227,7 @@ def test_what_died_before_it_was_acknowledged_is_swept_at_the_next_start(study, 
 
 
 def test_where_locks_cannot_be_told_nothing_of_others_is_removed(tmp_path, monkeypatch):
-    first = folder.DataFolder(tmp_path)
+    first = DataFolder(tmp_path)
     coming = first.incoming()
     coming.write_bytes(b"still coming")
 
@@ -234,8 +235,8 @@ def test_where_locks_cannot_be_told_nothing_of_others_is_removed(tmp_path, monke
         raise OSError(errno.ENOLCK, "no locks available")
 
     with monkeypatch.context() as changed:
-        changed.setattr(folder, "locked", no_locks)
-        folder.DataFolder(tmp_path).open()
+        changed.setattr("sfumato.study.server.settings.locked", no_locks)
+        DataFolder(tmp_path).open()
     assert coming.exists()
     first.close()
 
@@ -277,12 +278,12 @@ def test_models_are_asked_for_watched_and_downloaded(study):
 
 def test_one_owner_does_not_fill_the_queue_of_another(client, study, monkeypatch):
     other = consortium.Study(client, *study.store.studies.create(consortium.study()))
-    for _ in range(model_routes.MOST_WAITING):
+    for _ in range(study_routes.MOST_WAITING):
         assert study.call("POST", "/models", json={"classifier": "knn"}).status_code == 202
     found = refused(study.call("POST", "/models", json={"classifier": "knn"}), 429, "too-many")
     assert "this study" in found["message"]
     assert other.call("POST", "/models", json={"classifier": "knn"}).status_code == 202
-    monkeypatch.setattr(model_routes, "MOST_IN_ALL", study.store.models.waiting())
+    monkeypatch.setattr(study_routes, "MOST_IN_ALL", study.store.models.waiting())
     answer = other.call("POST", "/models", json={"classifier": "knn"})
     assert "other studies" in refused(answer, 429, "too-many")["message"]
     assert answer.headers["retry-after"] == "60"

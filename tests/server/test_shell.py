@@ -13,7 +13,7 @@ from sqlalchemy.exc import OperationalError
 from survey_examples import example_survey
 
 from sfumato.study.server.app import create_app
-from sfumato.study.server.logs import LOGGER, JsonLines, configure_logs
+from sfumato.study.server.shell import LOGGER, JsonLines, configure_logs
 
 
 @pytest.fixture

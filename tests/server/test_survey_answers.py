@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from survey_examples import message
 
-from sfumato.study.server.survey.received_answer import AnswerError, pack, read_answer, unpack
+from sfumato.study.server.store.survey_store import AnswerError, pack, read_answer, unpack
 
 
 def read(body: bytes, **how: object) -> object:

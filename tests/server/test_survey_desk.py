@@ -17,9 +17,8 @@ from sfumato.study.protocol.agreed import check_chain
 from sfumato.study.protocol.survey_guidance import verify_guidance
 from sfumato.study.server.settings import Settings
 from sfumato.study.server.store import Store
-from sfumato.study.server.store.survey_store import DIFFERENT, NEW, SAME, SurveyStore
+from sfumato.study.server.store.survey_store import DIFFERENT, NEW, SAME, Answer, SurveyStore, unpack
 from sfumato.study.server.survey.desk import REMEMBERED, SurveyDesk
-from sfumato.study.server.survey.received_answer import Answer, unpack
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -49,7 +48,7 @@ def run_answers(desk: SurveyDesk, number: int, seed: int) -> list[str]:
     rng = np.random.default_rng(seed)
 
     async def run() -> list[str]:
-        bodies = [message(some_bits(rng), label=int(rng.integers(2)), version=desk.version) for _ in range(number)]
+        bodies = [message(some_bits(rng), label=int(rng.integers(2)), version=desk.head.version) for _ in range(number)]
         outcomes = await asyncio.gather(*(desk.take(body) for body in bodies))
         await desk.close()
         return [outcome for _, outcome in outcomes]
@@ -90,7 +89,7 @@ def test_several_processes_append_every_version_once(store: Store, study: str) -
         assert run_answers(desk, 15, seed=number) == [NEW] * 15
     assert [desk.close_batches() for desk in desks] == [1, 0, 0]
     fresh = SurveyDesk(surveys, study, survey)
-    assert fresh.version == 2
+    assert fresh.head.version == 2
     assert fresh.head.answers == 40
     assert surveys.count(study, waiting=True) == 5
 
@@ -139,7 +138,7 @@ def test_only_the_newest_guidance_stays_in_memory(store: Store, study: str) -> N
         surveys.add(study, [some_answer(rng)])
         desk.close_batches()
     assert len(desk._ready) == REMEMBERED
-    assert desk.version in desk._ready
+    assert desk.head.version in desk._ready
     assert asyncio.run(desk.ready(1)) is not None  # an old one is read again
 
 
@@ -175,7 +174,7 @@ def test_another_process_learns_of_a_version_when_an_answer_names_it(store: Stor
         return outcome
 
     assert asyncio.run(run()) == NEW
-    assert other.version == 2
+    assert other.head.version == 2
 
 
 def test_rows_lie_in_no_order_of_arrival(store: Store, study: str) -> None:

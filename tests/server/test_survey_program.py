@@ -21,9 +21,9 @@ from sfumato.study.client.connection import RefusedError
 from sfumato.study.client.respondent import Device, NotYetError, TicketBox, prepare, send
 from sfumato.study.client.survey_server import SurveyServer, verify_survey, witness_survey
 from sfumato.study.protocol.survey_file import SurveyStudy
+from sfumato.study.protocol.survey_guidance import guidance_for
 from sfumato.study.server.app import create_app
 from sfumato.study.server.settings import Settings
-from sfumato.study.server.survey.desk import SurveyDesk
 
 ANSWERS = {"q0": "yes", "q1": "no", "q2": "yes", "q3": None, "ill": "no"}
 
@@ -57,12 +57,12 @@ def test_guidance_that_does_not_follow_from_its_counts_is_refused(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It stands in the log, with its right hash; only its counts say that it was made up."""
-    honest = SurveyDesk._version
 
-    def made_up(self: SurveyDesk, guidance: Any, *rest: Any) -> Any:
-        return honest(self, replace(guidance, V=np.eye(10)[:, : guidance.k].copy()), *rest)
+    def made_up(*given: Any) -> Any:
+        honest = guidance_for(*given)
+        return replace(honest, V=np.eye(10)[:, : honest.k].copy())
 
-    monkeypatch.setattr(SurveyDesk, "_version", made_up)
+    monkeypatch.setattr("sfumato.study.server.survey.desk.guidance_for", made_up)
     with pytest.raises(GuidanceError, match=r"not what its published counts lead to|level"):
         prepare(reached(client, example_survey()), ANSWERS, RespondAsked(max_level=9))
 

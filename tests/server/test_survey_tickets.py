@@ -23,7 +23,7 @@ from sfumato.study.protocol.survey_file import SurveyStudy
 from sfumato.study.server.app import create_app
 from sfumato.study.server.settings import Settings
 from sfumato.study.server.store import Store
-from sfumato.study.server.store.token_store import MIXED, Exchange, TicketKey
+from sfumato.study.server.store.survey_store import MIXED, Exchange, TicketKey
 
 CASES = json.loads((Path(__file__).resolve().parent.parent / "vectors" / "tickets.json").read_text())["cases"]
 NODE = shutil.which("node")

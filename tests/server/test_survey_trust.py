@@ -13,7 +13,7 @@ from survey_visits import choose_level, fill_in, heading, kept, sent
 
 from sfumato.api.cli.app import app as cli
 from sfumato.api.cli.console import run_guarded
-from sfumato.study.server.web.respondent_files import page_files, page_hash, published_hashes
+from sfumato.study.server.web.rendering import page_files, page_hash, published_hashes
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 

@@ -23,7 +23,7 @@ from ticket_holder import Holder
 from sfumato.study.protocol.study_file import study_from_dict
 from sfumato.study.server.app import create_app
 from sfumato.study.server.settings import Rate, Settings
-from sfumato.study.server.store.token_store import Exchange
+from sfumato.study.server.store.survey_store import Exchange
 
 PEOPLE = 10
 

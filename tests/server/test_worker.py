@@ -13,12 +13,12 @@ import pyarrow as pa
 import pytest
 
 from sfumato.learn.model import Model
-from sfumato.study.server.folder import DataFolder
+from sfumato.study.server.child_jobs import NO_MEMORY
+from sfumato.study.server.settings import DataFolder
 from sfumato.study.server.store import Store
 from sfumato.study.server.store.release_store import Arrived
 from sfumato.study.server.worker import worker as worker_module
 from sfumato.study.server.worker.job import Job
-from sfumato.study.server.worker.trainer import NO_MEMORY
 from sfumato.study.server.worker.worker import DIED, Training, Worker
 
 LEASE = 3.0
@@ -140,7 +140,7 @@ def test_what_cannot_be_trained_fails_with_words_and_the_next_is_tried(place):
 
 
 def test_too_little_memory_fails_the_model_alone(place):
-    job = Job.of(place.store, place.folder, place.study, "naive-bayes", memory=300 << 20, niceness=0)
+    job = Job.of(place.store, place.folder, place.study, "naive-bayes", memory=220 << 20, niceness=0)
     training = Training(job)
     said = []
     while not said or not {"done", "failed"} & set(said[-1]):
@@ -185,7 +185,7 @@ import sys, time
 sys.path.insert(0, {tests!r})
 import consortium
 from pathlib import Path
-from sfumato.study.server.folder import DataFolder
+from sfumato.study.server.settings import DataFolder
 from sfumato.study.server.store import Store
 from sfumato.study.server.worker import worker as worker_module
 from sfumato.study.server.worker.worker import Worker

@@ -6,7 +6,7 @@ import secrets
 
 from sfumato.study.protocol.agreed import Blinded, blind, read_key, read_number, unblinded, write_number
 from sfumato.study.protocol.survey_file import SurveyStudy
-from sfumato.study.server.survey.received_answer import spelled
+from sfumato.study.server.store.survey_store import spelled
 
 
 class Holder:

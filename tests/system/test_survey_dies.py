@@ -18,8 +18,7 @@ from sfumato.study.protocol.agreed import check_chain
 from sfumato.study.protocol.study_file import study_from_dict
 from sfumato.study.server.settings import Settings
 from sfumato.study.server.store import Store
-from sfumato.study.server.store.token_store import Exchange
-from sfumato.study.server.survey.received_answer import unpack
+from sfumato.study.server.store.survey_store import Exchange, unpack
 
 pytestmark = pytest.mark.system
 ROUNDS, CLIENTS, PEOPLE = 5, 6, 600

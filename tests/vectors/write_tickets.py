@@ -11,7 +11,7 @@ import secrets
 from pathlib import Path
 
 from sfumato.study.protocol.agreed import blind, read_key, unblinded, write_number
-from sfumato.study.server.store.token_store import TicketKey
+from sfumato.study.server.store.survey_store import TicketKey
 
 
 def case(number: int) -> dict[str, str]:

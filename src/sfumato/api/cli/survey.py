@@ -254,7 +254,7 @@ def page(
     """
     from sfumato.core.files import new_folder
 
-    part = server_part("web.respondent_files")
+    part = server_part("web.rendering")
     if (out is None) is not show_hash:
         raise UsageError("Give either --out DIR or --hash.")
     digest, published = part.page_hash(part.page_files()), part.published_hashes()

@@ -31,8 +31,7 @@ from sfumato.core.files import is_private
 from sfumato.core.records import FieldError, Record
 from sfumato.core.wording import plain
 
-MOST_BYTES = 32 << 20
-"""No answer in JSON is longer."""
+MOST_BYTES = 32 << 20  # no answer in JSON is longer
 MEANINGS = {
     401: "The token is unknown, revoked or expired. Ask the study's owner for a new one.",
     403: "The token belongs to this study but does not allow that: sites push and withdraw, the owner does the rest.",
@@ -57,7 +56,6 @@ class BrokenOffError(CoordinatorError):
 
 
 def pieces_of(response: httpx.Response, size: int = 1 << 16) -> Iterator[bytes]:
-    """The answer's body, piece by piece."""
     try:
         yield from response.iter_bytes(size)
     except httpx.HTTPError as error:
@@ -146,52 +144,38 @@ class Address:
         """Check an address as it was typed; plain http is for this machine only, unless that is asked for."""
         try:
             parts = urlsplit(url.strip())
-            host, port = parts.hostname or "", parts.port
+            host, _ = parts.hostname or "", parts.port  # which raises where it is no number
         except ValueError:
-            raise UsageError(
-                "The coordinator's address cannot be understood. Write https://host or https://host:port."
-            ) from None
+            words = "The coordinator's address cannot be understood. Write https://host or https://host:port."
+            raise UsageError(words) from None
         if parts.scheme not in ("http", "https") or not host:
             raise UsageError("The coordinator's address must begin with https:// and name a host.")
-        pinned = parts.fragment or None
-        if parts.username is not None or parts.password is not None or parts.query:
+        if "@" in parts.netloc or parts.query:
             raise UsageError(
                 "The coordinator's address must be https://host[:port][/path] alone. A token goes into "
                 f"{TOKEN_VARIABLE} or --token-file, never into an address."
             )
-        if pinned is not None:
-            _check_pinned(pinned, parts.scheme, host)
-        loopback = _is_loopback(host)
+        if parts.fragment and not PINNED.fullmatch(parts.fragment):
+            raise UsageError(
+                "After # an address has the fingerprint of the server's certificate, sha256: and 64 letters, as the "
+                "invitation has it. This one is not whole: copy it again."
+            )
+        if parts.fragment and parts.scheme == "http":
+            raise UsageError(
+                f"The address names a certificate, and http://{host} shows none: nothing was sent. Write https://, as "
+                "the invitation has it."
+            )
+        loopback = host == "localhost"
+        with suppress(ValueError):  # a name, and no number
+            loopback = ipaddress.ip_address(host).is_loopback
         if parts.scheme == "http" and not loopback and not insecure_http:
             raise UsageError(
                 f"http://{host} is not encrypted: everybody along the way could read the token and the release. "
                 "Use https://, or add --insecure-http if you know that the connection is safe (a private network, a "
                 "tunnel)."
             )
-        shown = f"[{host}]" if ":" in host else host
-        netloc = shown if port is None else f"{shown}:{port}"
-        return cls(f"{parts.scheme}://{netloc}{parts.path.rstrip('/')}", loopback, pinned)
-
-
-def _check_pinned(pinned: str, scheme: str, host: str) -> None:
-    """Refuse a fingerprint that is not whole, and one of a server that shows no certificate."""
-    if not PINNED.fullmatch(pinned):
-        raise UsageError(
-            "After # an address has the fingerprint of the server's certificate, sha256: and 64 letters, as the "
-            "invitation has it. This one is not whole: copy it again."
-        )
-    if scheme == "http":
-        raise UsageError(
-            f"The address names a certificate, and http://{host} shows none: nothing was sent. Write https://, as the "
-            "invitation has it."
-        )
-
-
-def _is_loopback(host: str) -> bool:
-    """Whether it is this machine."""
-    with suppress(ValueError):  # a name, and no number
-        return ipaddress.ip_address(host).is_loopback
-    return host == "localhost"
+        netloc = parts.netloc.lower().rstrip(":")
+        return cls(f"{parts.scheme}://{netloc}{parts.path.rstrip('/')}", loopback, parts.fragment or None)
 
 
 class PinnedContext(ssl.SSLContext):
@@ -236,9 +220,8 @@ def read_token(file: Path | None = None) -> str:
 
 def check_token(token: str, where: str = "The token") -> str:
     if not _TOKEN.fullmatch(token):
-        raise UsageError(
-            f"{where} does not contain a token. Tokens begin with sfu_ and are shown once, when they are created."
-        )
+        words = f"{where} does not contain a token. Tokens begin with sfu_ and are shown once, when they are created."
+        raise UsageError(words)
     return token
 
 
@@ -248,8 +231,7 @@ Signed = Callable[[], Mapping[str, str]]
 """Makes the headers of a signature, anew for every attempt: none is taken twice."""
 
 AGAIN = {408, 500, 502, 503, 504}
-NOT_DONE = {429, 503}
-"""The server did nothing, so that even what must happen once only may be asked for again."""
+NOT_DONE = {429, 503}  # the server did nothing, so that even what must happen once only may be asked for again
 LONGEST_WAIT = 120.0
 NO_TLS = "what answers there does not speak TLS"
 
@@ -378,9 +360,8 @@ class Connection:
                 ) from None
             # A server that was there and refuses now is being restarted; one that never was is not there.
             if (absent := _absent(error)) and (absent == NO_TLS or not self._met):
-                raise CoordinatorError(
-                    f"{base} cannot be reached: {absent}. Nothing was sent. Check the address and the port."
-                ) from None
+                words = f"{base} cannot be reached: {absent}. Nothing was sent. Check the address and the port."
+                raise CoordinatorError(words) from None
             if last or (once and not sent_nothing):
                 raise UnansweredError(
                     f"{base} cannot be reached ({type(error).__name__}). Check the address, the network and the proxy "

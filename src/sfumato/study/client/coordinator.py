@@ -9,6 +9,7 @@ import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -75,14 +76,11 @@ class Parcel:
             raise TableError(f"There is no release.parquet in {folder}.{hint}")
         names, rows = _checked(file, card)
         if counts:
-            cells = read_cells(file)
+            cells, names = read_cells(file), ["count"]
             rows = max(1, int(cells[0])) if len(cells) else 0
-            return cls(file, card, ("count",), rows, file.stat().st_size, file_digest(file))
-        label = card.release_schema["label"]
-        described = [column["name"] for column in card.release_schema["columns"]] + ([label["name"]] if label else [])
-        if names != described:
+        elif names != [one["name"] for one in (*card.release_schema["columns"], card.release_schema["label"]) if one]:
             raise CardError(f"{file} has different columns from those on its card. It was changed: release again.")
-        if rows != card.rows:
+        elif rows != card.rows:
             raise CardError(f"{file} has {rows} rows, and its card speaks of {card.rows}. Release again.")
         return cls(file, card, tuple(names), rows, file.stat().st_size, file_digest(file))
 
@@ -99,9 +97,8 @@ def _checked(file: Path, card: Card) -> tuple[list[str], int]:
     if embedded is None:
         raise CardError(f"{where} has no card inside. Only what `sfumato sanitize` wrote is pushed.")
     if not card.says_the_same(embedded):
-        raise CardError(
-            f"The card beside the release in {file.parent} is not the one inside it: one of them was edited."
-        )
+        words = f"The card beside the release in {file.parent} is not the one inside it: one of them was edited."
+        raise CardError(words)
     if more:
         raise CardError(
             f"{where} contains more than rows and card: another program has written to it, and what it added would "
@@ -119,8 +116,7 @@ def site_signer() -> Signer | None:
 
 
 PIECE = 1 << 20
-PAGE = 100
-"""Releases that are asked for at a time; a server may give fewer, and gives none when there are no more."""
+PAGE = 100  # releases that are asked for at a time; a server may give fewer, and gives none when there are no more
 UNACKNOWLEDGED = (
     "The release was not acknowledged, but may have arrived: its receipt may have been lost on the way. "
     "Push it again. What has already arrived is not counted twice, and you get its receipt."
@@ -167,22 +163,18 @@ class Coordinator(Speaker):
             raise UsageError(f"A release is pushed to {' or '.join(messages.PURPOSES)}. Got {purpose!r} instead.")
         path = _path(study, "releases", parcel.sha256)
         headers = {"Content-Type": "application/vnd.apache.parquet", "Content-Length": str(parcel.bytes)}
+        wish = messages.push_wish(study, parcel.sha256, purpose)
+        content, signed = partial(_content, parcel, progress), self._signing(wish)
         try:
             found = self._connection.ask(
-                "PUT",
-                path,
-                content=lambda: _content(parcel, progress),
-                signed=self._signing(messages.push_wish(study, parcel.sha256, purpose)),
-                headers=headers,
-                params={"purpose": purpose},
+                "PUT", path, content=content, signed=signed, headers=headers, params={"purpose": purpose}
             )
         except (UnansweredError, BrokenOffError) as error:
             raise type(error)(f"{error} {UNACKNOWLEDGED}") from None
         receipt = message_of(messages.Receipt, found)
         if receipt.sha256 != parcel.sha256 or receipt.rows != parcel.rows:
-            raise CoordinatorError(
-                "The coordinator's receipt is for something other than what was sent. Ask its owner."
-            )
+            words = "The coordinator's receipt is for something other than what was sent. Ask its owner."
+            raise CoordinatorError(words)
         receipt.check()
         return receipt
 
@@ -191,10 +183,8 @@ class Coordinator(Speaker):
         found: dict[str, messages.ReleaseInfo] = {}
         asked = {"limit": str(PAGE)}
         while True:
-            page = messages_of(
-                messages.ReleaseInfo, self._connection.ask("GET", _path(study, "releases"), params=asked)
-            )
-            known = len(found)
+            told = self._connection.ask("GET", _path(study, "releases"), params=asked)
+            page, known = messages_of(messages.ReleaseInfo, told), len(found)
             found |= {release.sha256: release for release in page}
             if len(found) == known:
                 return list(found.values())
@@ -210,9 +200,9 @@ class Coordinator(Speaker):
         try:
             return self._connection.ask("GET", path)
         except RefusedError as error:
-            if error.status == 404:
-                return None
-            raise
+            if error.status != 404:
+                raise
+            return None
 
     def withdraw(self, study: str, sha256: str) -> None:
         """Take a release back: the server removes its file and marks the models that used it."""
@@ -265,12 +255,9 @@ class Coordinator(Speaker):
             raise TableError(f"There is no table {table}.")
         kind = "application/vnd.apache.parquet" if table.suffix == ".parquet" else "text/csv"
         size = table.stat().st_size
-        return self._connection.ask(
-            "PUT",
-            _path(study, "test"),
-            content=lambda: _pieces(table, size, progress),
-            headers={"Content-Type": kind, "Content-Length": str(size)},
-        )
+        headers = {"Content-Type": kind, "Content-Length": str(size)}
+        pieces = partial(_pieces, table, size, progress)
+        return self._connection.ask("PUT", _path(study, "test"), content=pieces, headers=headers)
 
     def train(
         self, study: str, classifier: str, sites: str = messages.ALL_SITES, parameters: Mapping[str, Any] | None = None
@@ -280,9 +267,8 @@ class Coordinator(Speaker):
         `classifier` may hold parameters itself ("svm kernel=sigmoid"), as a study's definition does.
         """
         if sites not in messages.TRAINED_ON:
-            raise UsageError(
-                f"Models are trained on sites that are one of: {', '.join(messages.TRAINED_ON)}. Got {sites!r}."
-            )
+            words = f"Models are trained on sites that are one of: {', '.join(messages.TRAINED_ON)}. Got {sites!r}."
+            raise UsageError(words)
         name, stated = read_choice(classifier)
         wish: dict[str, Any] = {"classifier": name, "sites": sites}
         if stated := {**stated, **(parameters or {})}:
@@ -301,9 +287,8 @@ class Coordinator(Speaker):
     def reconstruct(self, study: str, column: str, method: str = "parzen-program") -> messages.DensityInfo:
         """Ask for the distribution of a column behind the noise of all releases; `density` tells when it is there."""
         wish = {"column": column, "method": method}
-        return message_of(
-            messages.DensityInfo, self._connection.ask("POST", _path(study, "densities"), json=wish, once=True)
-        )
+        found = self._connection.ask("POST", _path(study, "densities"), json=wish, once=True)
+        return message_of(messages.DensityInfo, found)
 
     def added(self, study: str) -> messages.AddedCounts:
         """The sum of all sites' noisy counts, as a model to draw rows from."""
@@ -400,17 +385,15 @@ def export_survey(coordinator: Coordinator, study: str, out: Path, *, force: boo
                     for member in archive.infolist():
                         named = _MEMBER.fullmatch(member.filename)
                         if named is None:  # only names that an export has are ever written
-                            raise CoordinatorError(
-                                "What the coordinator sent contains files that no export has. Nothing was written."
-                            )
+                            words = "What the coordinator sent contains files that no export has. Nothing was written."
+                            raise CoordinatorError(words)
                         names.add(named[1])
                         (folder / named[1]).mkdir(exist_ok=True)
                         with archive.open(member) as source, (folder / named[1] / named[2]).open("wb") as target:
                             shutil.copyfileobj(source, target, PIECE)
             except zipfile.BadZipFile:
-                raise CoordinatorError(
-                    "What the coordinator sent is damaged. Nothing was written; try again."
-                ) from None
+                words = "What the coordinator sent is damaged. Nothing was written; try again."
+                raise CoordinatorError(words) from None
     return [out / name for name in sorted(names)]
 
 

@@ -39,7 +39,6 @@ class PrivateNotes:
         return cls(default_ledger().with_name(cls.file))
 
     def note(self, name: str) -> Any:
-        """What was noted, or None."""
         return self._read()[self.notes].get(name)
 
     @contextmanager

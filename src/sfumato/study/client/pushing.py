@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sfumato.core.errors import CardError, CoordinatorError, SfumatoError
 from sfumato.core.files import write_whole
@@ -84,8 +84,7 @@ class Plan:
         }
 
 
-@dataclass(frozen=True)
-class Pushed:
+class Pushed(NamedTuple):
     """The server's receipt, and where it is kept beside the release."""
 
     receipt: Receipt
@@ -122,8 +121,8 @@ def plan_push(
                 noisy_counts(read_cells(parcel.file), study.plan, parcel.card)
             except SfumatoError as error:
                 against = [str(error)]
-    agreed, server = known == study.hash, coordinator.address.base
-    return Plan(parcel, study_id, study, server, purpose, agreed, tuple(against))
+    server = coordinator.address.base
+    return Plan(parcel, study_id, study, server, purpose, known == study.hash, tuple(against))
 
 
 def agreed_study(coordinator: Coordinator, study_id: str, study_hash: str | None) -> PoolStudy:
@@ -132,9 +131,8 @@ def agreed_study(coordinator: Coordinator, study_id: str, study_hash: str | None
     try:
         study = study_from_dict(info.definition)
     except SfumatoError as error:
-        raise CoordinatorError(
-            f"The coordinator's description of the study cannot be used: {plain(str(error))}"
-        ) from None
+        words = f"The coordinator's description of the study cannot be used: {plain(str(error))}"
+        raise CoordinatorError(words) from None
     if study.hash != info.hash:
         raise CoordinatorError(
             f"The coordinator says that the study's hash is {plain(info.hash, 80)}, and its description has "

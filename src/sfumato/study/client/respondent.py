@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -87,7 +87,6 @@ class TicketBox:
         return done
 
     def clear(self) -> None:
-        """The ticket was used."""
         self.path.unlink(missing_ok=True)
 
     def _write(self, ticket: Ticket) -> None:
@@ -114,8 +113,7 @@ class Drawn(Record):
     ticket: Annotated[str | None, BRIEF] = None
 
 
-@dataclass(frozen=True)
-class Prepared:
+class Prepared(NamedTuple):
     """An answer before it is sent, with what it gives away."""
 
     survey: SurveyStudy
@@ -173,10 +171,10 @@ def prepare(
     if survey.invitations and device.tickets is not None:
         ticket = device.tickets.obtain(server, survey, device.code)
     asked = _acceptable(server, accepts, device.sleep)
-    guidance = server.guidance(asked, survey.width)
-    witnesses = check_log(server, survey, guidance, asked, device.heads, accepts.pinned)
+    V = server.guidance(asked, survey.width)
+    witnesses = check_log(server, survey, V, asked, device.heads, accepts.pinned)
     space = survey.space
-    epsilon = survey_epsilon(guidance.V, space, survey.floor, survey.link).record
+    epsilon = survey_epsilon(V, space, survey.floor, survey.link).record
     if max_epsilon is None and not math.isfinite(epsilon):
         raise NotYetError(
             "The survey has no floor: your answers could be read with certainty, and no epsilon holds. Nothing was "
@@ -188,11 +186,10 @@ def prepare(
             f"more than the {max_epsilon:.9g} that you allow. Nothing was sent."
         )
     uniforms = uniforms_from_bytes(device.randomness(8 * survey.width))
-    bits = perturb_bits(space.onehot(chosen[None, :])[0], guidance.V, uniforms, survey.floor, survey.link)
-    ones = [int(place) for place in np.flatnonzero(bits)]
+    bits = perturb_bits(space.onehot(chosen[None, :])[0], V, uniforms, survey.floor, survey.link)
     name, proof = (new_name(), None) if ticket is None else (ticket.name, ticket.ticket)
-    drawn = Drawn(name, guidance.version, label, ones, proof)
-    return Prepared(survey, drawn, guidance.k, epsilon, witnesses)
+    drawn = Drawn(name, asked.version, label, [int(place) for place in np.flatnonzero(bits)], proof)
+    return Prepared(survey, drawn, asked.k, epsilon, witnesses)
 
 
 def _acceptable(server: SurveyServer, accepts: RespondAsked, sleep: Callable[[float], None]) -> Inquiry:
@@ -237,9 +234,8 @@ def waiting(pending: Path) -> Drawn:
     try:
         return Drawn.from_dict(json.loads(pending.read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
-        raise UsageError(
-            f"{pending} does not contain an answer that waits to be sent. Remove it to start again."
-        ) from error
+        words = f"{pending} does not contain an answer that waits to be sent. Remove it to start again."
+        raise UsageError(words) from error
 
 
 def was_sent(pending: Path) -> bool:

@@ -33,8 +33,7 @@ _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _HASH = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
 
 
-@dataclass(frozen=True)
-class SurveyLink:
+class SurveyLink(NamedTuple):
     """`hash` is that of the survey file, `witnesses` are addresses that must have seen the same log; both may lack."""
 
     base: str
@@ -89,23 +88,6 @@ class GuidanceSent(Record):
     sha256: str
 
 
-@dataclass(frozen=True)
-class TicketSigned(Record):
-    """A blinded name, signed."""
-
-    signature: str
-
-
-@dataclass(frozen=True)
-class IssuedGuidance:
-    """Round 2: guidance that passed every check of its own."""
-
-    version: int
-    k: int
-    V: Floats
-    sha256: str
-
-
 class SurveyServer(Speaker):
     """Speaks to one survey at its `link`: the page's address with #survey=ID&hash=HASH, or .../api/v1/surveys/ID."""
 
@@ -139,7 +121,7 @@ class SurveyServer(Speaker):
     def inquire(self) -> Inquiry:
         return self._message(Inquiry, "GET", "/inquiry")
 
-    def guidance(self, asked: Inquiry, width: int) -> IssuedGuidance:
+    def guidance(self, asked: Inquiry, width: int) -> Floats:
         """Guidance of the version and level that the inquiry named, and no other."""
         sent = self._message(GuidanceSent, "POST", "/ready", json={"version": asked.version})
         if (sent.version, sent.k) != (asked.version, asked.k):
@@ -147,14 +129,14 @@ class SurveyServer(Speaker):
         V = decode_matrix(sent.v, width, asked.k)
         if hash_matrix(V) != sent.sha256:
             raise GuidanceError("The guidance was changed in transit: its hash does not match.")
-        return IssuedGuidance(asked.version, asked.k, V, sent.sha256)
+        return V
 
     def exchange(self, code: str, hidden: str) -> int:
         """Use up an invitation for the signature of a blinded name; the same two give the same signature again."""
-        sent = self._message(TicketSigned, "POST", "/tickets", json={"code": code, "blinded": hidden})
+        sent = self._connection.ask("POST", f"{self._path}/tickets", json={"code": code, "blinded": hidden})
         try:
-            return read_number(sent.signature)
-        except ValueError:
+            return read_number(sent["signature"])
+        except (ValueError, KeyError, TypeError):
             raise CoordinatorError("The server's answer lacks a proper 'signature': this is not a survey.") from None
 
     def log(self, root: str) -> list[LogEntry]:
@@ -193,9 +175,8 @@ class SurveyServer(Speaker):
         try:
             return kind.from_dict(self._connection.ask(method, self._path + path, **words))
         except FieldError as problem:
-            raise CoordinatorError(
-                f"The server's answer lacks a proper {problem.field!r}: this is not a survey."
-            ) from None
+            sentence = f"The server's answer lacks a proper {problem.field!r}: this is not a survey."
+            raise CoordinatorError(sentence) from None
 
 
 # What a respondent's program checks before it draws: the log, what others saw of it, and that guidance follows.
@@ -204,7 +185,7 @@ class SurveyServer(Speaker):
 def check_log(
     server: SurveyServer,
     survey: SurveyStudy,
-    guidance: IssuedGuidance,
+    V: Floats,
     asked: Inquiry,
     heads: RememberedHeads | None,
     pinned: Sequence[str] = (),
@@ -214,9 +195,9 @@ def check_log(
     Returns what witnesses say. Those that the survey file or the link names may be silent; `pinned` ones may not.
     """
     entries = server.log(survey.root)
-    by_version: dict[int, LogEntry] = {entry.version: entry for entry in entries}
-    mine = by_version.get(guidance.version)
-    if mine is None or (mine.sha256, mine.k, mine.hash) != (guidance.sha256, guidance.k, asked.head):
+    by_version = {entry.version: entry for entry in entries}
+    mine = by_version.get(asked.version)
+    if mine is None or (mine.sha256, mine.k, mine.hash) != (hash_matrix(V), asked.k, asked.head):
         raise GuidanceError("The guidance is not the one in the public log. Nothing was sent.")
     remembered = heads.head(server.name) if heads else None
     if remembered is not None and getattr(by_version.get(remembered[0]), "hash", None) != remembered[1]:
@@ -225,18 +206,18 @@ def check_log(
             "different people different guidance, or started again. Nothing was sent."
         )
     said = ask_witnesses(survey, by_version, server.link.witnesses, pinned)
-    check_counts(server, survey, mine, guidance)
+    check_counts(server, survey, mine, V)
     if heads is not None:
         heads.remember(server.name, entries[-1].version, entries[-1].hash)
     return said
 
 
-def check_counts(server: SurveyServer, survey: SurveyStudy, entry: LogEntry, guidance: IssuedGuidance) -> None:
+def check_counts(server: SurveyServer, survey: SurveyStudy, entry: LogEntry, V: Floats) -> None:
     """Recompute one version from its published counts."""
     inputs = server.inputs(entry)
     if SurveyCounts.from_json(inputs).n != entry.answers:
         raise CardError(f"Version {entry.version} states a number of answers that differs from its counts.")
-    verify_guidance(survey, inputs, guidance.V, entry.k)
+    verify_guidance(survey, inputs, V, entry.k)
 
 
 def ask_witnesses(
@@ -298,9 +279,10 @@ def verify_survey(
     for number, entry in enumerate(chosen, start=1):
         check_counts(server, survey, entry, server.guidance(Inquiry(entry.version, entry.k, entry.hash), survey.width))
         progress("Versions", number, len(chosen))
-    newest = entries[-1]
-    told = (newest.answers, newest.version, newest.hash, survey.hash, bool(server.link.hash), said)
-    return Verified(len(entries), len(chosen), *told)
+    newest, named = entries[-1], bool(server.link.hash)
+    return Verified(
+        len(entries), len(chosen), newest.answers, newest.version, newest.hash, survey.hash, named, witnesses=said
+    )
 
 
 def witness_survey(server: SurveyServer, path: Path) -> dict[str, Any]:

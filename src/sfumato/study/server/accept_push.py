@@ -10,13 +10,14 @@ import contextlib
 import errno
 import hashlib
 import os
+import shutil
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from anyio import CapacityLimiter, to_thread
 from starlette.requests import ClientDisconnect, Request
@@ -28,22 +29,19 @@ from sfumato.study.protocol.messages import Receipt
 from sfumato.study.protocol.pool_study import Quota, pushes_counts
 from sfumato.study.protocol.study_file import COUNTS_TRAIN
 from sfumato.study.server.context import Context
-from sfumato.study.server.problems import CLOSE, ApiError, busy, disk_full, not_found
-from sfumato.study.server.shell import announced
+from sfumato.study.server.shell import CLOSE, ApiError, announced, busy, disk_full, not_found
 from sfumato.study.server.store import release_store
 from sfumato.study.server.store.release_store import Arrived, QuotaExceededError, Recorded, TestTable
 from sfumato.study.server.validation.checker_pool import Verdict
 
-CHUNK = 1 << 20
-"""Bytes that are written and hashed at a time, in a thread."""
+CHUNK = 1 << 20  # bytes that are written and hashed at a time, in a thread
 BORROWED = (
     "Its card gives a basis or guidance as public that another release of this study learned from people's rows. "
     "Push it as what it is, without a formal guarantee, or use one that is public."
 )
 
 
-@dataclass(frozen=True)
-class Received:
+class Received(NamedTuple):
     """A body as a private file, complete and flushed to the disk."""
 
     path: Path
@@ -67,8 +65,8 @@ async def received_body(request: Request, context: Context, who: str) -> AsyncIt
     path = context.folder.incoming()
     try:
         with full_disk_explained():
-            free = await to_thread.run_sync(context.folder.free_bytes, limiter=context.disk)
-            if free < context.settings.spare_disk_bytes + _to_come(request, context):
+            disk = await to_thread.run_sync(shutil.disk_usage, context.folder.data, limiter=context.disk)
+            if disk.free < context.settings.spare_disk_bytes + _to_come(request, context):
                 raise disk_full()
             yield await _receive(request, context, path)
     finally:
@@ -143,11 +141,10 @@ class Push:
                     words = "The body does not have the hash in the address: it was changed or cut short."
                     raise ApiError(400, "hash-mismatch", words)
                 verdict = await checked(context, "release", body.path, definition, who, left)
-                if not verdict.objections:
-                    verdict = await to_thread.run_sync(self._not_borrowed, context, verdict)
-                if verdict.objections:
+                objections = verdict.objections or await to_thread.run_sync(self._borrows, context, verdict)
+                if objections:
                     context.metrics.pushes.labels("refused").inc()
-                    raise refused("The release is refused", verdict)
+                    raise refused("The release is refused", objections)
                 known = await to_thread.run_sync(self._settle, context, body, verdict, quota, limiter=context.disk)
         context.metrics.pushes.labels(known.outcome).inc()
         return self._answer(known)
@@ -157,7 +154,7 @@ class Push:
         within what the server grants to all), and how many rows there is room for."""
         definition, settings = pool_definition(context, self.study), context.settings
         if self.purpose != "train" and pushes_counts(definition):
-            raise refused("The release is refused", Verdict.refused(COUNTS_TRAIN))
+            raise refused("The release is refused", [COUNTS_TRAIN])
         quota = Quota(settings.max_site_bytes, settings.max_site_rows, settings.max_site_releases)
         if "quota" in definition:
             quota = quota.within(Quota.from_dict(definition["quota"]))
@@ -166,12 +163,12 @@ class Push:
             raise _over(context, exceeded, quota)
         return definition, quota, None if quota.rows is None else quota.rows - (kept.rows or 0)
 
-    def _not_borrowed(self, context: Context, verdict: Verdict) -> Verdict:
+    def _borrows(self, context: Context, verdict: Verdict) -> list[str]:
         """No proof may rest on a basis or guidance that another release of this study learned from people's rows."""
         if verdict.epsilon is None or verdict.card["transform"]["kind"] not in ("affine", "guided"):
-            return verdict
+            return []
         earlier = (Card(**card) for card in context.store.releases.unproved_cards(self.study))
-        return Verdict.refused(BORROWED) if lent_by(Card(**verdict.card), earlier) else verdict
+        return [BORROWED] if lent_by(Card(**verdict.card), earlier) else []
 
     def _settle(self, context: Context, body: Received, verdict: Verdict, quota: Quota) -> Recorded:
         """Rename and commit. A file whose row is not committed is removed at the next start."""
@@ -189,29 +186,23 @@ class Push:
             if kept is None or kept.withdrawn:  # meanwhile, or long before by another site
                 place.unlink(missing_ok=True)
         if recorded.outcome == release_store.NEW:
-            context.store.shared_rows.compare(self.study, self.sha256)
+            context.store.releases.compare(self.study, self.sha256)
         return recorded
 
     def _answer(self, known: Recorded) -> tuple[int, Receipt]:
-        if known.outcome == release_store.ELSEWHERE:
+        outcome, receipt = known
+        if outcome == release_store.ELSEWHERE:
             raise ApiError(409, "pushed-elsewhere", "Another site has pushed the same rows to this study.")
-        if known.outcome == release_store.WITHDRAWN:
+        if outcome == release_store.WITHDRAWN:
             raise ApiError(410, "withdrawn", "This release was withdrawn. Release again to push these rows once more.")
-        if known.receipt.purpose != self.purpose:
-            raise ApiError(
-                409,
-                "other-purpose",
-                f"This release was pushed before, to {known.receipt.purpose}, and it stays that. Push other rows to "
-                f"{self.purpose}; rows that models learn from must not test them.",
-            )
-        if known.outcome == release_store.SAME_ROWS:
-            raise ApiError(
-                409,
-                "same-rows",
-                f"These rows were pushed before, in another file ({known.receipt.sha256[:12]}...): order and "
-                "compression make no new rows. They count once.",
-            )
-        return 201 if known.outcome == release_store.NEW else 200, known.receipt
+        if receipt.purpose != self.purpose:
+            words = f"This release was pushed before, to {receipt.purpose}, and it stays that. Push other rows to "
+            words += f"{self.purpose}; rows that models learn from must not test them."
+            raise ApiError(409, "other-purpose", words)
+        if outcome == release_store.SAME_ROWS:
+            words = f"These rows were pushed before, in another file ({receipt.sha256[:12]}...): order and "
+            raise ApiError(409, "same-rows", words + "compression make no new rows. They count once.")
+        return 201 if outcome == release_store.NEW else 200, receipt
 
 
 async def keep_test_table(request: Request, context: Context, study: str) -> TestTable:
@@ -225,7 +216,7 @@ async def keep_test_table(request: Request, context: Context, study: str) -> Tes
         try:
             verdict = await checked(context, "table", named, definition, study)
             if verdict.objections:
-                raise refused("The test table is refused", verdict)
+                raise refused("The test table is refused", verdict.objections)
             table = TestTable(body.sha256, format, body.size, verdict.rows, context.store.database.today())
 
             def settle() -> None:
@@ -251,8 +242,7 @@ async def checked(
     return verdict
 
 
-def refused(what: str, verdict: Verdict) -> ApiError:
-    reasons = verdict.objections
+def refused(what: str, reasons: list[str]) -> ApiError:
     more = f" (and {len(reasons) - 1} more reasons)" if len(reasons) > 1 else ""
     return ApiError(422, "refused", f"{what}: {reasons[0]}{more}", objections=reasons)
 
@@ -268,10 +258,6 @@ def pool_definition(context: Context, study: str) -> dict[str, Any]:
 def _over(context: Context, exceeded: str, quota: Quota) -> ApiError:
     context.metrics.quota_refusals.labels(exceeded).inc()
     context.metrics.pushes.labels("refused").inc()
-    return ApiError(
-        413,
-        "over-quota",
-        f"With this release the site would have more than its limit of {getattr(quota, exceeded)} {exceeded}. "
-        "Withdraw what is no longer needed, or ask the owner of the study.",
-        headers=CLOSE,
-    )
+    words = f"With this release the site would have more than its limit of {getattr(quota, exceeded)} {exceeded}. "
+    words += "Withdraw what is no longer needed, or ask the owner of the study."
+    return ApiError(413, "over-quota", words, headers=CLOSE)

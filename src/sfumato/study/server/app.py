@@ -8,7 +8,8 @@ import gc
 import signal
 import socket
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
+from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -22,17 +23,15 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from sfumato import __version__
 from sfumato.core.errors import OutputError, SfumatoError
 from sfumato.study.protocol.messages import ErrorMessage
+from sfumato.study.server import shell
 from sfumato.study.server.context import Context
-from sfumato.study.server.logs import configure_logs, fault, log
-from sfumato.study.server.problems import ApiError, disk_full, not_found, unavailable, wrong_method
 from sfumato.study.server.routes import log as public_log
-from sfumato.study.server.routes import models, pages, studies
+from sfumato.study.server.routes import pages, studies
 from sfumato.study.server.settings import Certificate, Settings
-from sfumato.study.server.shell import Receive, Scope, Send, Shell, path_of
+from sfumato.study.server.shell import ApiError, Receive, Scope, Send, Shell, log, path_of
 from sfumato.study.server.survey.desk import SurveyDesks
-from sfumato.study.server.survey.survey_app import PREFIX, SurveyApp, described
-from sfumato.study.server.web.rendering import ROOT, error_page
-from sfumato.study.server.web.respondent_files import RespondentFiles
+from sfumato.study.server.survey.survey_app import PREFIX, described, survey_app
+from sfumato.study.server.web.rendering import ROOT, RespondentFiles, error_page
 
 
 class Api(FastAPI):
@@ -44,24 +43,26 @@ class Api(FastAPI):
         return super().openapi()
 
 
-class Coordinator:
+class Coordinator(Shell):
     """What uvicorn serves, and what a foreign application may mount.
 
     `api` answers owners, sites and people at a browser; respondents come by the thousand and have an application of
     their own beside it (decision 0029). `state` holds `context`, `store`, `settings` and `surveys`.
     """
 
-    def __init__(self, api: FastAPI, surveys: SurveyApp, context: Context) -> None:
-        self.api, self.state, self._surveys = api, api.state, surveys
-        self._shell = Shell(self._mounted, context.settings, context.metrics, _refused)
+    def __init__(self, api: FastAPI) -> None:
+        self.api, self.state = api, api.state
+        super().__init__(self._mounted, api.state.settings, api.state.context.metrics, _refused)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         ROOT.set(scope.get("root_path", ""))  # where a foreign application has mounted this one, for the pages
-        await self._shell(scope, receive, send)
+        await super().__call__(scope, receive, send)
 
     async def _mounted(self, scope: Scope, receive: Receive, send: Send) -> None:
-        asked_of_a_survey = scope["type"] == "http" and path_of(scope).startswith(PREFIX)
-        await (self._surveys if asked_of_a_survey else self.api)(scope, receive, send)
+        if scope["type"] == "http" and path_of(scope).startswith(PREFIX):
+            await survey_app(self.state.surveys, scope, receive, send)
+        else:
+            await self.api(scope, receive, send)
 
 
 def create_app(settings: Settings) -> Coordinator:
@@ -93,12 +94,12 @@ def create_app(settings: Settings) -> Coordinator:
     )
     api.state.context, api.state.store, api.state.settings = context, context.store, settings
     api.state.surveys = surveys
-    for router in (*studies.ROUTERS, *models.ROUTERS, *public_log.ROUTERS, pages.router):
+    for router in (*studies.ROUTERS, *public_log.ROUTERS, pages.router):
         api.include_router(router)
     api.mount("/survey", RespondentFiles())
     for kind in (HTTPException, RequestValidationError, SfumatoError, SQLAlchemyError, Exception):
         api.add_exception_handler(kind, _refused)
-    return Coordinator(api, SurveyApp(surveys), context)
+    return Coordinator(api)
 
 
 async def _refused(request: Request, error: Exception) -> Response:
@@ -111,14 +112,13 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 
 def _worded(request: Request, error: Exception) -> ApiError:
-    """What a client is told of an error."""
     if isinstance(error, ApiError):
         return error
     if isinstance(error, HTTPException):
         if error.status_code == 404:
-            return not_found()
+            return shell.not_found()
         if error.status_code == 405:
-            return wrong_method((error.headers or {}).get("Allow", "").split(", "))
+            return shell.wrong_method((error.headers or {}).get("Allow", "").split(", "))
         return ApiError(error.status_code, "bad-request", "The request cannot be understood.")
     if isinstance(error, RequestValidationError):  # where and what was expected; never what was sent
         places = [f"{'.'.join(str(part)[:40] for part in item['loc'])}: {item['msg']}" for item in error.errors()[:10]]
@@ -128,9 +128,9 @@ def _worded(request: Request, error: Exception) -> ApiError:
     if isinstance(error, DataError):  # what was sent is no text or number that a database has: nothing of ours is away
         return ApiError(422, "invalid", "The request contains characters that cannot be stored.")
     if isinstance(error, SQLAlchemyError):
-        log("database", 40, request=request.state.request_id, **fault(error))
+        log("database", 40, request=request.state.request_id, **shell.fault(error))
         full = isinstance(error, DBAPIError) and "full" in str(error.orig).lower()
-        return disk_full() if full else unavailable()
+        return shell.disk_full() if full else shell.unavailable()
     return ApiError(500, "fault", "The server failed. Its log has an entry with the id of this request.")
 
 
@@ -229,18 +229,24 @@ class _Server(uvicorn.Server):
         if self.started and not self.should_exit:
             self._ready()
 
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - as signals are handled
+        """uvicorn would note the signal, to repeat it in the end: to be told to stop, and to have stopped, is no
+        failure."""
+        self.force_exit = self.force_exit or (self.should_exit and sig == signal.SIGINT)
+        self.should_exit = True
+
 
 def serve(
     settings: Settings, host: str = "127.0.0.1", port: int = 8000, ready: Callable[[str], None] = lambda _: None
 ) -> None:
     """Listen until SIGINT or SIGTERM. `ready` is called with the address; port 0 takes any free one."""
-    configure_logs()
+    shell.configure_logs()
     gc.set_threshold(YOUNG_OBJECTS)
     certificate = Certificate.of(settings)
     listening = _listen(host, port)
     shown = f"[{host}]" if ":" in host else host
-    address = f"{'https' if certificate else 'http'}://{shown}:{listening.getsockname()[1]}"
-    address += certificate.pin if certificate else ""
+    scheme, pin = ("https", certificate.pin) if certificate else ("http", "")
+    address = f"{scheme}://{shown}:{listening.getsockname()[1]}{pin}"
     try:
         app = create_app(settings)
         config = uvicorn.Config(
@@ -257,24 +263,9 @@ def serve(
             lifespan="on",
         )
         threading.Thread(target=app.state.context.validators.warm, name="warm validators", daemon=True).start()
-        with _told_to_stop():
-            _Server(config, lambda: ready(address)).run(sockets=[listening])
+        _Server(config, lambda: ready(address)).run(sockets=[listening])
     finally:
         listening.close()
-
-
-@contextlib.contextmanager
-def _told_to_stop() -> Iterator[None]:
-    """uvicorn repeats the signal that ended it: to be told to stop, and to have stopped, is no failure."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _listen(host: str, port: int) -> socket.socket:

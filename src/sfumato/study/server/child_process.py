@@ -8,14 +8,13 @@ import errno
 import json
 import os
 import platform
-import resource
 import select
 import struct
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 # A process that gives up the network and nearly all files, for good: what it reads was written by strangers. On Linux,
 # Landlock leaves it only some folders to read and none to write, and a seccomp filter refuses sockets, new
@@ -23,6 +22,7 @@ from typing import IO, Any
 # kernel or a processor has one of them not, the other still holds, and `confine` says what does.
 
 FILES, NETWORK = "files", "network"
+FOLDER = "SFUMATO_CHECKED_FOLDER"  # variable that tells a child which folder it may see
 
 _NO_NEW_PRIVILEGES, _SECCOMP, _FILTER = 38, 22, 2
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on every processor
@@ -112,15 +112,15 @@ LONGEST_ANSWER = 64 << 20
 
 
 class Child:
-    """`python -m module` with pipes at both ends, and of the environment only what every program may know.
+    """A process that does `what`, with pipes at both ends, and of the environment only what every program may know.
 
     `-P`: the folder in which the server happens to run is no place for modules.
     """
 
-    def __init__(self, module: str, environment: Mapping[str, str]) -> None:
+    def __init__(self, what: str, environment: Mapping[str, str]) -> None:
         known = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", module],
+            [sys.executable, "-P", "-m", "sfumato.study.server.child_jobs", what],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -134,7 +134,6 @@ class Child:
         return self._process.pid
 
     def tell(self, job: object) -> None:
-        """Write one job."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(job).encode() + b"\n")
         self._process.stdin.flush()
@@ -156,29 +155,9 @@ class Child:
         return [json.loads(line) for line in lines]
 
     def close(self) -> None:
-        """End it, whatever it is doing."""
         self._process.kill()
         for stream in (self._process.stdin, self._process.stdout):
             if stream is not None:
                 with contextlib.suppress(OSError):
                     stream.close()
         self._process.wait()
-
-
-def own_output() -> IO[str]:
-    """Where answers go; whatever a library prints goes nowhere."""
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    return answers
-
-
-def limit(what: int, most: int) -> None:
-    """Lower a limit of this process."""
-    _, hard = resource.getrlimit(what)
-    resource.setrlimit(what, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
-
-
-def say(answers: IO[str], answer: Any) -> None:
-    """One answer a line."""
-    answers.write(json.dumps(answer, allow_nan=False) + "\n")
-    answers.flush()

@@ -18,10 +18,8 @@ from pydantic import BaseModel, ConfigDict
 
 from sfumato.core.errors import CardError
 from sfumato.study.protocol.messages import ModelInfo, signed_by
-from sfumato.study.server.folder import DataFolder
-from sfumato.study.server.logs import Metrics, log
-from sfumato.study.server.problems import ApiError, busy, forbidden, not_found, unauthorized
-from sfumato.study.server.settings import Rate, Settings
+from sfumato.study.server.settings import DataFolder, Rate, Settings
+from sfumato.study.server.shell import ApiError, Metrics, busy, forbidden, log, not_found, unauthorized
 from sfumato.study.server.store import Store
 from sfumato.study.server.store.token_store import OWNER, SITE, Caller, token_hash
 from sfumato.study.server.validation.checker_pool import Limits, ValidationPool
@@ -79,18 +77,16 @@ class FairTurns:
         self._grant()
         try:
             await granted.wait()
-        except BaseException:
-            if granted.is_set():  # given up in the moment of being granted
-                self._end(who)
+            yield
+        finally:
+            if granted.is_set():  # also where it was given up in the moment of being granted
+                self._running[who] -= 1
+                self._running += Counter()  # forgets those at zero
+                self._grant()
             else:
                 self._waiting[who].remove(granted)
                 if not self._waiting[who]:
                     del self._waiting[who]
-            raise
-        try:
-            yield
-        finally:
-            self._end(who)
 
     def _grant(self) -> None:
         while self._running.total() < self._size:
@@ -103,11 +99,6 @@ class FairTurns:
                 self._waiting[who] = line  # at the end of the round
             self._running[who] += 1
             granted.set()
-
-    def _end(self, who: str) -> None:
-        self._running[who] -= 1
-        self._running += Counter()  # forgets those at zero
-        self._grant()
 
 
 DISK_THREADS = 16
@@ -194,7 +185,6 @@ def caller(study_id: StudyId, found: TokenHolder) -> Caller:
 
 
 def authenticate(request: Request, context: Context, token: str) -> Caller:
-    """Check the rates, then the token."""
     if token and (seconds := context.token_rates.wait(token_hash(token))):
         raise busy(seconds)
     found = context.store.tokens.authenticate(token)
@@ -207,18 +197,23 @@ def authenticate(request: Request, context: Context, token: str) -> Caller:
     return found
 
 
-def owner(found: Annotated[Caller, Depends(caller)]) -> Caller:
+AnyCaller = Annotated[Caller, Depends(caller)]
+
+
+def owner(found: AnyCaller) -> Caller:
     if found.role != OWNER:
         raise forbidden("the owner of the study")
     return found
 
 
-def site(found: Annotated[Caller, Depends(caller)]) -> Caller:
+def site(found: AnyCaller) -> Caller:
     if found.role != SITE or found.site is None:
         raise forbidden("a site")
     return found
 
 
+Owner = Annotated[Caller, Depends(owner)]
+SiteCaller = Annotated[Caller, Depends(site)]
 UNSIGNED = (
     "A key is enrolled for this site, and the request is not signed by it. Push with a version newer than 0.2, as the "
     "user whose `sfumato signer show` says that fingerprint. If you pushed nothing, someone has your token: have it "
@@ -253,8 +248,3 @@ def seen_by(caller: Caller, model: ModelInfo) -> ModelInfo:
             own = [one for one in found.get(listed, []) if one.get("site") == caller.site]
             results[part] = {**found, listed: own}
     return replace(model, results=results)
-
-
-AnyCaller = Annotated[Caller, Depends(caller)]
-Owner = Annotated[Caller, Depends(owner)]
-SiteCaller = Annotated[Caller, Depends(site)]

@@ -1,13 +1,17 @@
-"""How the server runs, and the certificate that it speaks TLS with; nothing is opened before it is asked for."""
+"""How the server runs, the certificate that it speaks TLS with, and its data folder; nothing is opened unasked."""
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import fcntl
 import hashlib
 import ipaddress
 import os
+import secrets
+import shutil
 import ssl
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -18,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from sfumato.core.errors import UsageError
-from sfumato.core.files import exclusive, write_whole
+from sfumato.core.files import PRIVATE, exclusive, locked, put_in_place, sync_folder, write_whole
 from sfumato.ledger.notes import COSIGNATURE, NoteKey
 
 PREFIX = "SFUMATO_"
@@ -101,19 +105,16 @@ class Settings:
         except ValueError as error:
             raise UsageError(f"SFUMATO_WITNESSES has a key that cannot be read. {error}") from None
         if any(one.kind != COSIGNATURE for one in found):
-            raise UsageError(
-                "SFUMATO_WITNESSES has a key of a log; `sfumato study log --cosign` makes one of a witness."
-            )
+            words = "SFUMATO_WITNESSES has a key of a log; `sfumato study log --cosign` makes one of a witness."
+            raise UsageError(words)
         return found
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None, **given: Any) -> Settings:
         """SFUMATO_DATA, SFUMATO_DATABASE, SFUMATO_MAX_PUSH_BYTES, ...; what is `given` (and not None) comes first."""
         environment = os.environ if environment is None else environment
-        found: dict[str, Any] = {}
-        for field in fields(cls):
-            if text := environment.get(PREFIX + field.name.upper()):
-                found[field.name] = _read(field.name, str(field.type), text)
+        stated = {one: environment.get(PREFIX + one.name.upper()) for one in fields(cls)}
+        found = {one.name: _read(one.name, str(one.type), text) for one, text in stated.items() if text}
         found |= {name: value for name, value in given.items() if value is not None}
         if "data" not in found:
             raise UsageError("The server needs a data folder. Give --data, or set SFUMATO_DATA.")
@@ -143,8 +144,7 @@ def _read(name: str, kind: str, text: str) -> Any:
 # The certificate: the operator's own files, or one that the server makes for itself. One that nobody else has signed is
 # believed by its fingerprint, which is part of the address that sites get.
 
-FILE, YEARS = "tls.pem", 20
-"""Key and certificate in one file, which only the server's user can read."""
+FILE, YEARS = "tls.pem", 20  # key and certificate in one file, which only the server's user can read
 
 
 @dataclass(frozen=True)
@@ -182,9 +182,8 @@ class Certificate:
         return cls(path, path, f"#sha256:{hashlib.sha256(der).hexdigest()}")
 
     def __post_init__(self) -> None:
-        for path in (self.certificate, self.key):
-            if not path.is_file():
-                raise UsageError(f"There is no file {path} for TLS.")
+        if missing := [path for path in (self.certificate, self.key) if not path.is_file()]:
+            raise UsageError(f"There is no file {missing[0]} for TLS.")
         try:
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.certificate, self.key, password="")
         except (ssl.SSLError, OSError, ValueError):
@@ -214,3 +213,97 @@ def _made(names: list[str]) -> bytes:
     )
     secret = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     return secret + built.public_bytes(Encoding.PEM)
+
+
+# Where files lie in the data folder, and how a pushed one becomes durable.
+#
+#     data/incoming/<random>/      what one process is receiving; gone when the process is
+#     data/releases/<study>/       <sha256>.parquet
+#     data/tests/<study>/          <sha256>.parquet or .csv: public test tables
+#     data/models/<study>/         <model>.skops
+#
+# A release is visible once its row is committed. Files come first: body, fsync, rename, fsync of the folder, then the
+# row. Between rename and commit a shared lock is held; who sweeps away files without a row takes it exclusively, so
+# that no process removes what another is about to acknowledge.
+
+NAME = "in-use"
+
+
+class DataFolder:
+    """Paths of one data folder, and this process's corner of `incoming`."""
+
+    def __init__(self, data: Path) -> None:
+        self.data = data
+        for part in (data, data / "incoming", data / "releases", data / "tests", data / "models"):
+            part.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._corner: tuple[Path, int] | None = None
+
+    def release(self, study: str, sha256: str) -> Path:
+        return self.data / "releases" / study / f"{sha256}.parquet"
+
+    def test_table(self, study: str, sha256: str, format: str) -> Path:
+        return self.data / "tests" / study / f"{sha256}.{format}"
+
+    def model(self, study: str, model: str) -> Path:
+        return self.data / "models" / study / f"{model}.skops"
+
+    def open(self) -> None:
+        """Take a corner of `incoming`, and remove those of processes that are gone."""
+        with self.settling(exclusive=True):
+            for old in (self.data / "incoming").iterdir():
+                if not _is_held(old / NAME):
+                    shutil.rmtree(old, ignore_errors=True)
+            corner = self.data / "incoming" / secrets.token_hex(8)
+            corner.mkdir(mode=0o700)
+            in_use = os.open(corner / NAME, os.O_RDWR | os.O_CREAT, PRIVATE)
+            fcntl.flock(in_use, fcntl.LOCK_EX)
+            self._corner = corner, in_use
+
+    def close(self) -> None:
+        if self._corner is not None:
+            shutil.rmtree(self._corner[0], ignore_errors=True)
+            os.close(self._corner[1])
+            self._corner = None
+
+    def incoming(self) -> Path:
+        """A new name to receive into."""
+        if self._corner is None:
+            self.open()
+        assert self._corner is not None
+        return self._corner[0] / secrets.token_hex(16)
+
+    @contextlib.contextmanager
+    def settling(self, *, exclusive: bool = False) -> Iterator[None]:
+        """Held (shared) from rename to commit, and (exclusively) by who sweeps."""
+        descriptor = os.open(self.data / ".settling", os.O_RDWR | os.O_CREAT, PRIVATE)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def settle(self, received: Path, place: Path) -> None:
+        """Rename a received and synced file to its place, durably."""
+        if not place.parent.exists():
+            place.parent.mkdir(exist_ok=True, mode=0o700)
+            sync_folder(place.parent.parent)
+        put_in_place(received, place)
+
+    def sweep(self, kept: set[tuple[str, str]]) -> None:
+        """Remove release files that no row speaks of: pushes that died before they were acknowledged, withdrawals."""
+        for path in (self.data / "releases").glob("*/*.parquet"):
+            if (path.parent.name, path.stem) not in kept:
+                path.unlink(missing_ok=True)
+
+
+def _is_held(lock: Path) -> bool:
+    """Whether a living process holds the corner, or may hold it, where the file system cannot tell."""
+    try:
+        file = lock.open("r+")
+    except OSError:
+        return False
+    with file:
+        try:
+            return not locked(file, wait=False)
+        except OSError:
+            return True

@@ -15,7 +15,7 @@ from sfumato.ledger.public_log import CHECKPOINT, KEY, LOG, commitment_entry, re
 from sfumato.release.auditable import answer_of, noise_entry
 from sfumato.study.protocol.messages import LogReceipt
 from sfumato.study.server.context import Ctx, Sent, TokenHolder
-from sfumato.study.server.problems import ApiError, busy, declared, not_found
+from sfumato.study.server.shell import ApiError, busy, declared, not_found
 
 
 def _in_turn(request: Request, context: Ctx) -> None:

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 
 from sfumato.core.errors import SfumatoError
-from sfumato.study.protocol.messages import ALL_SITES
+from sfumato.reconstruction.density import from_plain
+from sfumato.study.protocol.messages import ALL_SITES, DONE
 from sfumato.study.server.context import Context, Ctx, authenticate
-from sfumato.study.server.problems import ApiError, not_found
-from sfumato.study.server.routes import models
-from sfumato.study.server.routes.models import DensityId, ModelId
-from sfumato.study.server.routes.studies import MOST_CODES, close, export, revoke_site, survey_of, withdraw_release
+from sfumato.study.server.routes import studies
+from sfumato.study.server.routes.studies import DensityId, ModelId
 from sfumato.study.server.settings import Certificate
-from sfumato.study.server.web import rendering
-from sfumato.study.server.web.model_pages import model_page
+from sfumato.study.server.shell import ApiError, not_found
+from sfumato.study.server.store import Caller
+from sfumato.study.server.web import rendering, study_pages
 from sfumato.study.server.web.rendering import HEADERS, ROOT, AnyVisit, Form, OwnersVisit, Visit, page
-from sfumato.study.server.web.study_pages import AFTERWARDS, Flash, densities_shown, models_shown, study_page
+from sfumato.study.server.web.study_pages import Flash, study_page
+from sfumato.table.writers import write_lines
 
 router = APIRouter(include_in_schema=False)
 
@@ -62,34 +64,43 @@ def sign_out(request: Request, context: Ctx, _: Form) -> Response:
 
 @router.get("/studies/{study_id}")
 def show_study(visit: AnyVisit, done: Annotated[str, Query(max_length=20)] = "") -> HTMLResponse:
-    return study_page(visit, AFTERWARDS.get(done))
+    return study_page(visit, study_pages.AFTERWARDS.get(done))
 
 
 @router.get("/studies/{study_id}/models-part")
 def show_models(visit: AnyVisit) -> HTMLResponse:
     """The part of the page that is fetched again while something is trained."""
-    return page("models", study=visit.study, models=models_shown(visit))
+    return page("models", study=visit.study, models=study_pages.models_shown(visit))
 
 
 @router.get("/studies/{study_id}/models/{model_id}")
 def show_model(model_id: ModelId, visit: AnyVisit) -> HTMLResponse:
-    return model_page(visit, models.read_model(model_id, visit.caller, visit.context))
+    return study_pages.model_page(visit, studies.read_model(model_id, visit.caller, visit.context))
 
 
 @router.get("/studies/{study_id}/models/{model_id}/file")
 def save_model(model_id: ModelId, visit: AnyVisit) -> FileResponse:
-    return models.download_model(model_id, visit.caller, visit.context)
+    return studies.download_model(model_id, visit.caller, visit.context)
 
 
 @router.get("/studies/{study_id}/densities-part")
 def show_densities(visit: OwnersVisit) -> HTMLResponse:
     """The part of the page that is fetched again while something is reconstructed."""
-    return page("densities", study=visit.study, densities=densities_shown(visit.context, visit.caller.study))
+    return page(
+        "densities", study=visit.study, densities=study_pages.densities_shown(visit.context, visit.caller.study)
+    )
 
 
 @router.get("/studies/{study_id}/densities/{density_id}/file")
 def save_density(density_id: DensityId, visit: OwnersVisit) -> Response:
-    return models.density_table(density_id, visit.caller, visit.context)
+    """The cells of one as a CSV file."""
+    density = studies.read_density(density_id, visit.caller, visit.context)
+    if density.state != DONE or density.found is None:
+        raise ApiError(409, "not-ready", "This density is not reconstructed yet, or reconstructing it failed.")
+    text = io.BytesIO()
+    write_lines(from_plain(density.found).table(), text, header=True, separator=",")
+    saved = {"Content-Disposition": f'attachment; filename="density-{density.id}.csv"'}
+    return Response(text.getvalue(), media_type="text/csv", headers=saved)
 
 
 @router.get("/static/{name}")
@@ -100,11 +111,16 @@ def show_static(name: str) -> Response:
     return Response(file, media_type=rendering.STATIC[name], headers={"Cache-Control": "no-cache"})
 
 
-def _carried_out(visit: Visit, wish: Callable[[], object], done: str, part: str) -> Response:
+Wished = TypeVar("Wished")
+
+
+def _carried_out(
+    visit: Visit, carry_out: Callable[[Wished, Caller, Context], object], wished: Wished, done: str, part: str
+) -> Response:
     """Do what a form wishes, and send the browser back to the page, which may be loaded again; where it is refused, the
     page says why."""
     try:
-        wish()
+        carry_out(wished, visit.caller, visit.context)
     except ApiError as error:
         return study_page(visit, Flash("bad", str(error.detail)), error.status_code)
     return _back(visit, done, part)
@@ -116,16 +132,24 @@ def _back(visit: Visit, done: str, part: str) -> Response:
 
 @router.post("/studies/{study_id}/train")
 def train(visit: OwnersVisit, sent: Form) -> Response:
-    wished = models.Training.model_construct(classifier=sent.get("classifier", ""), sites=sent.get("sites", ALL_SITES))
-    return _carried_out(visit, lambda: models.train_model(wished, visit.caller, visit.context), "training", "models")
+    wished = studies.Training.model_construct(classifier=sent.get("classifier", ""), sites=sent.get("sites", ALL_SITES))
+    return _carried_out(visit, studies.train_model, wished, "training", "models")
 
 
 @router.post("/studies/{study_id}/reconstruct")
 def reconstruct_column(visit: OwnersVisit, sent: Form) -> Response:
-    wished = models.Wish.model_construct(column=sent.get("column", ""))
-    return _carried_out(
-        visit, lambda: models.reconstruct(wished, visit.caller, visit.context), "reconstructing", "densities"
-    )
+    wished = studies.Wish.model_construct(column=sent.get("column", ""))
+    return _carried_out(visit, studies.reconstruct, wished, "reconstructing", "densities")
+
+
+@router.post("/studies/{study_id}/revoke")
+def revoke(visit: OwnersVisit, sent: Form) -> Response:
+    return _carried_out(visit, studies.revoke_site, sent.get("site", ""), "revoked", "sites")
+
+
+@router.post("/studies/{study_id}/withdraw")
+def withdraw(visit: AnyVisit, sent: Form) -> Response:
+    return _carried_out(visit, studies.withdraw_release, sent.get("sha256", ""), "withdrawn", "releases")
 
 
 @router.post("/studies/{study_id}/invite")
@@ -141,34 +165,22 @@ def invite(visit: OwnersVisit, sent: Form) -> Response:
     return visit.page("invited", invited=invited, address=str(visit.request.base_url).rstrip("/") + pin)
 
 
-@router.post("/studies/{study_id}/revoke")
-def revoke(visit: OwnersVisit, sent: Form) -> Response:
-    wished = sent.get("site", ""), visit.caller, visit.context
-    return _carried_out(visit, lambda: revoke_site(*wished), "revoked", "sites")
-
-
-@router.post("/studies/{study_id}/withdraw")
-def withdraw(visit: AnyVisit, sent: Form) -> Response:
-    wished = sent.get("sha256", ""), visit.caller, visit.context
-    return _carried_out(visit, lambda: withdraw_release(*wished), "withdrawn", "releases")
-
-
 @router.post("/studies/{study_id}/codes")
 def make_codes(visit: OwnersVisit, sent: Form) -> Response:
     """The codes are in this answer and nowhere else."""
-    survey_of(visit.context, visit.caller.study)
+    studies.survey_of(visit.context, visit.caller.study)
     number = sent.get("number", "")
-    if not number.isdecimal() or not 1 <= int(number[:9]) <= MOST_CODES:
-        return study_page(visit, Flash("bad", f"Ask for 1 to {MOST_CODES:,} codes."), 422)
+    if not number.isdecimal() or not 1 <= int(number[:9]) <= studies.MOST_CODES:
+        return study_page(visit, Flash("bad", f"Ask for 1 to {studies.MOST_CODES:,} codes."), 422)
     return visit.page("codes", codes=visit.context.store.surveys.codes.add(visit.caller.study, int(number)))
 
 
 @router.post("/studies/{study_id}/close")
 def close_survey(visit: OwnersVisit, sent: Form) -> Response:  # noqa: ARG001 - read for its token
-    close(visit.caller, visit.context)
+    studies.close(visit.caller, visit.context)
     return _back(visit, "closed", "answers")
 
 
 @router.get("/studies/{study_id}/export")
 def save_bits(visit: OwnersVisit) -> Response:
-    return export(visit.caller, visit.context)
+    return studies.export(visit.caller, visit.context)

@@ -1,4 +1,5 @@
-"""What programs ask of a study: the service, a study and its sites, releases, and a survey for its owner."""
+"""What programs ask of a study: the service, a study and its sites, releases, a survey for its owner, and what is made
+of the pool: models, densities of columns, and the sum of noisy counts."""
 
 from __future__ import annotations
 
@@ -12,20 +13,27 @@ from typing import Annotated, Any, Literal
 from anyio import to_thread
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi import Path as Part
-from fastapi.responses import StreamingResponse
+from fastapi.responses import FileResponse, StreamingResponse
 from pydantic import Field
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.background import BackgroundTask
 
+from sfumato.core.errors import SfumatoError, UsageError
+from sfumato.learn.classifiers.factory import CLASSIFIERS, choose_classifier
+from sfumato.mechanisms.central.scoring import NoisyScores, ScoringPlan
+from sfumato.reconstruction.reconstruct import METHODS
+from sfumato.study.pooling.gather import FIRST_ROUND, Pushed, add_counts
 from sfumato.study.protocol import messages
-from sfumato.study.protocol.messages import Invited, Receipt, ReleaseInfo, SharedRows, SiteInfo, StudyInfo
+from sfumato.study.protocol.messages import DONE, DensityInfo, Invited, ModelInfo, Receipt, ReleaseInfo, StudyInfo
+from sfumato.study.protocol.pool_study import PoolStudy, trains
 from sfumato.study.protocol.survey_file import SurveyStudy
 from sfumato.study.server.accept_push import Push, keep_test_table
-from sfumato.study.server.context import AnyCaller, Context, Ctx, Owner, Sent, Sha256, SiteCaller, check_signed
-from sfumato.study.server.problems import USUAL, declared, not_found, there, unavailable
+from sfumato.study.server.context import AnyCaller, Context, Ctx, Owner, Sent, Sha256, SiteCaller, check_signed, seen_by
+from sfumato.study.server.shell import USUAL, ApiError, declared, not_found, there, unavailable
 from sfumato.study.server.store import TestTable
 from sfumato.study.server.store.sql_tables import CLOSED
 from sfumato.study.server.store.store import LONGEST_DAYS
+from sfumato.study.server.store.token_store import OWNER
 from sfumato.study.server.survey.received import survey_progress, write_parts
 
 service = APIRouter(tags=["service"])
@@ -72,7 +80,7 @@ def invite_site(invitation: Invitation, caller: Owner, context: Ctx) -> Invited:
 
 
 @router.get("/sites", responses=declared(403))
-def list_sites(caller: Owner, context: Ctx) -> list[SiteInfo]:
+def list_sites(caller: Owner, context: Ctx) -> list[messages.SiteInfo]:
     """Every site, with what it has pushed."""
     return context.store.sites.all(caller.study)
 
@@ -87,8 +95,7 @@ def revoke_site(name: Annotated[str, Part(max_length=60)], caller: Owner, contex
 # Releases: pushed, listed and withdrawn; never read back.
 
 releases = APIRouter(prefix="/api/v1/studies/{study_id}", tags=["releases"], responses=USUAL)
-MOST_RELEASES = 100
-"""Of one page: each brings its card."""
+MOST_RELEASES = 100  # of one page: each brings its card
 PARQUET, CSV = "application/vnd.apache.parquet", "text/csv"
 Signature = Annotated[
     str | None, Header(max_length=messages.LONGEST, description="Where a key is enrolled for the site: its signature.")
@@ -134,9 +141,9 @@ def list_releases(
 
 
 @releases.get("/shared-rows", responses=declared(403))
-def list_shared_rows(caller: Owner, context: Ctx) -> list[SharedRows]:
+def list_shared_rows(caller: Owner, context: Ctx) -> list[messages.SharedRows]:
     """Pairs of releases that share rows beyond what chance would give, the largest share first."""
-    return context.store.shared_rows.pairs(caller.study)
+    return context.store.releases.shared_rows(caller.study)
 
 
 @releases.get("/releases/{sha256}")
@@ -163,7 +170,6 @@ async def put_test_table(caller: Owner, context: Ctx, request: Request) -> TestT
 # What the owner of a survey asks: how it goes, codes of invitation, its end, and the received bits.
 
 surveys = APIRouter(prefix="/api/v1/studies/{study_id}/survey", tags=["surveys"])
-ROUTERS = (service, router, releases, surveys)
 PIECE = 1 << 18
 MOST_CODES = 10_000
 
@@ -219,3 +225,160 @@ def export(caller: Owner, context: Ctx) -> StreamingResponse:
     packed.seek(0)
     pieces = iter(partial(packed.read, PIECE), b"")
     return StreamingResponse(pieces, media_type="application/zip", background=BackgroundTask(packed.close))
+
+
+# What is made of the pool.
+
+models = APIRouter(prefix="/api/v1/studies/{study_id}/models", tags=["models"], responses=USUAL)
+ModelId = Annotated[str, Part(max_length=64, description="Id of a model.")]
+MOST_WAITING = 30  # models of one study: no owner fills the queue of the others
+MOST_IN_ALL = 1000
+_FILE = declared(403, 409)
+_FILE[200] = {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
+
+
+class Training(Sent):
+    """Which classifier to train on the pool, and on which sites: all, or those that agree with most others."""
+
+    classifier: Annotated[str, Field(max_length=60, json_schema_extra={"enum": list(CLASSIFIERS)})]
+    sites: Literal["all", "agreeing"] = "all"
+    parameters: Annotated[dict[str, str | int | float | bool | None], Field(max_length=20)] = {}
+
+
+@models.post("", status_code=202, responses=declared(400, 403, 413))
+def train_model(training: Training, caller: Owner, context: Ctx) -> ModelInfo:
+    """Ask for a model; a worker trains it in the background."""
+    classifier, sites, parameters = training.classifier, training.sites, training.parameters
+    if sites not in messages.TRAINED_ON:  # a form of a page was not read as JSON is
+        raise ApiError(422, "invalid", f"The training sites must be one of: {', '.join(messages.TRAINED_ON)}.")
+    if (classifier.split() or [""])[0] not in CLASSIFIERS:
+        names = ", ".join(CLASSIFIERS)
+        raise ApiError(422, "unknown-classifier", f"There is no such classifier. Choose one of: {names}.")
+    try:
+        chosen = choose_classifier(classifier, parameters)
+    except UsageError as error:
+        raise ApiError(422, "invalid", str(error)) from None
+    study = context.store.studies.find(caller.study)
+    if study is not None and not trains(study.definition):
+        words = "The study has no column to predict, so there is nothing to train. Reconstruct its columns."
+        raise ApiError(409, "no-label", words)
+    pooled = context.store.studies.read(caller.study)
+    if isinstance(pooled, PoolStudy) and isinstance(pooled.plan, ScoringPlan):
+        raise ApiError(409, "first-round", FIRST_ROUND)
+    more = {"contains_rows": chosen.keeps_rows, "sites": sites, "parameters": chosen.parameters}
+    return _queued(context, caller.study, chosen.name, **more)
+
+
+def _queued(context: Context, study: str, method: str, **more: Any) -> ModelInfo:
+    """A job in the queue that models and densities share: no owner fills it for the others."""
+    words = None
+    if context.store.models.waiting(study) >= MOST_WAITING:
+        words = f"{MOST_WAITING} jobs of this study are already waiting. Try again when some are done."
+    elif context.store.models.waiting() >= MOST_IN_ALL:
+        words = "Too many jobs of other studies are waiting. Try again later."
+    if words is not None:
+        raise ApiError(429, "too-many", words, headers={"Retry-After": "60"})
+    queued = context.store.models.queue(study, method, **more)
+    if context.worker is not None:
+        context.worker.wake()
+    return queued
+
+
+@models.get("")
+def list_models(caller: AnyCaller, context: Ctx) -> list[ModelInfo]:
+    """All models of the study, with state and results."""
+    return [seen_by(caller, model) for model in context.store.models.all(caller.study)]
+
+
+@models.get("/{model_id}")
+def read_model(model_id: ModelId, caller: AnyCaller, context: Ctx) -> ModelInfo:
+    """One model: state, progress, results, card."""
+    return seen_by(caller, there(context.store.models.find(caller.study, model_id), "model"))
+
+
+@models.get("/{model_id}/file", response_class=FileResponse, responses=_FILE)
+def download_model(model_id: ModelId, caller: AnyCaller, context: Ctx) -> FileResponse:
+    """The model as a skops file. One that contains released rows is for the owner alone."""
+    found = read_model(model_id, caller, context)
+    if found.contains_rows and caller.role != OWNER:
+        raise ApiError(403, "forbidden", "This model contains released rows of all sites: only the owner may have it.")
+    path = context.folder.model(caller.study, found.id)
+    if found.state != DONE or not path.is_file():
+        raise ApiError(409, "not-ready", "This model is not trained yet, or training it failed.")
+    return FileResponse(path, media_type="application/octet-stream", filename=f"{found.classifier}-{found.id}.skops")
+
+
+# Densities: the owner asks for the distribution of a column behind the noise of all releases, and looks at it.
+
+densities = APIRouter(prefix="/api/v1/studies/{study_id}/densities", tags=["densities"], responses=USUAL)
+DensityId = Annotated[str, Part(max_length=64, description="Id of a density.")]
+
+
+class Wish(Sent):
+    """Which column to reconstruct, and how."""
+
+    column: Annotated[str, Field(max_length=200)]
+    method: Annotated[str, Field(max_length=60, json_schema_extra={"enum": list(METHODS)})] = "parzen-program"
+
+
+NO_NOISE_TO_TAKE_AWAY = (
+    "Released rows of this study are drawn from noisy models, and are spread as the tables were: there is no noise on "
+    "them to take away. Look at the rows themselves."
+)
+
+
+@densities.post("", status_code=202, responses=declared(400, 403, 413))
+def reconstruct(wish: Wish, caller: Owner, context: Ctx) -> DensityInfo:
+    """Ask for the density of a column; a worker reconstructs it in the background, from all that sites pushed."""
+    column, method = wish.column, wish.method
+    if method not in METHODS:
+        raise ApiError(422, "invalid", f"There is no such method. Choose one of: {', '.join(METHODS)}.")
+    study = pool_of(context, caller.study)
+    if study.draws:
+        raise ApiError(409, "invalid", NO_NOISE_TO_TAKE_AWAY)
+    if (names := study.reconstructible()) is not None and column not in names:
+        raise ApiError(422, "invalid", f"There is no such column. The study's are: {', '.join(names)}.")
+    return DensityInfo.of(_queued(context, caller.study, method, contains_rows=False, column=column))
+
+
+def pool_of(context: Context, study: str) -> PoolStudy:
+    found = context.store.studies.read(study)
+    if not isinstance(found, PoolStudy):
+        raise ApiError(409, "invalid", "Only a study to which sites push releases has columns to reconstruct.")
+    return found
+
+
+@densities.get("")
+def list_densities(caller: Owner, context: Ctx) -> list[DensityInfo]:
+    """All densities of the study, the oldest first."""
+    return [DensityInfo.of(job) for job in context.store.models.all(caller.study, density=True)]
+
+
+@densities.get("/{density_id}")
+def read_density(density_id: DensityId, caller: Owner, context: Ctx) -> DensityInfo:
+    """One density: state, progress, and what was found."""
+    return DensityInfo.of(there(context.store.models.find(caller.study, density_id, density=True), "density"))
+
+
+# Noisy counts of all sites, added: a model of everybody that the owner draws rows from.
+
+counts = APIRouter(prefix="/api/v1/studies/{study_id}/counts", tags=["counts"], responses=USUAL)
+ROUTERS = (service, router, releases, surveys, models, densities, counts)
+
+
+@counts.get("", responses=declared(403, 409))
+def added_counts(caller: Owner, context: Ctx) -> messages.AddedCounts:
+    """The sum of what all sites have pushed and not withdrawn, as a model to draw rows from; no site's own counts."""
+    plan = pool_of(context, caller.study).plan
+    if plan is None:
+        raise ApiError(409, "invalid", "Sites of this study push rows, so there are no counts to add.")
+    standing = context.store.releases.all(caller.study, withdrawn=False)
+    pushed = [Pushed(context.folder.release(caller.study, one.sha256), one.site, one.sha256) for one in standing]
+    try:
+        added = add_counts(pushed, plan)
+        release = added.release()
+    except SfumatoError as error:
+        raise ApiError(409, "invalid", str(error)) from None
+    assert release.model is not None
+    scores = added.counts.to_dict() if isinstance(added.counts, NoisyScores) else None
+    return messages.AddedCounts(release.card.to_dict(), dict(release.model), added.sites, len(pushed), scores)

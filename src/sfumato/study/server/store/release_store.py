@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,7 @@ from sfumato.guarantee.all_releases import hidden_presence, total_without_delta
 from sfumato.guarantee.rounding import rounded_up
 from sfumato.study.protocol.messages import Receipt, ReleaseInfo, SharedRows
 from sfumato.study.protocol.pool_study import Quota
-from sfumato.study.server.store.database import Database, StorePart, told
-from sfumato.study.server.store.log_store import LogStore
+from sfumato.study.server.store.database import Database, LogStore, told
 from sfumato.study.server.store.sql_tables import model_releases, models, releases, shared_rows, studies, test_tables
 from sfumato.study.server.validation.row_identity import Sketch
 
@@ -32,55 +31,13 @@ DEVIATIONS = 4.0
 """Standard deviations beyond what is expected: fewer than one honest pair of releases in ten thousand is shown."""
 
 
-@dataclass(frozen=True)
-class Overlap:
+class Overlap(NamedTuple):
     """The share of rows of the one and of the other release that occur in both, and what chance would give."""
 
     mine: float
     theirs: float
     expected: float
     beyond_chance: bool
-
-
-class SharedRowStore(StorePart):
-    """The part of the store that knows shared rows."""
-
-    def compare(self, study: str, sha256: str) -> None:
-        """Compare a release with all others of the study that stand, and note those that share rows beyond chance."""
-        standing = (releases.c.study == study, releases.c.withdrawn.is_(None), releases.c.sketch.is_not(None))
-        query = select(releases.c.sha256, releases.c.sketch).where(*standing)
-        sketches = {row.sha256: Sketch.from_bytes(row.sketch) for row in self._database.rows(query)}
-        mine = sketches.pop(sha256, None)
-        if mine is None:
-            return
-        found = {other: overlap(mine, theirs) for other, theirs in sketches.items()}
-        with self._database.writing() as connection:
-            connection.execute(delete(shared_rows).where(shared_rows.c.study == study, shared_rows.c.sha256 == sha256))
-            for other, one in found.items():
-                if one.beyond_chance:
-                    figures = {"mine": one.mine, "theirs": one.theirs, "expected": one.expected}
-                    connection.execute(insert(shared_rows).values(study=study, sha256=sha256, other=other, **figures))
-
-    def pairs(self, study: str) -> list[SharedRows]:
-        """Pairs of releases that share rows beyond chance, the largest share first; each pair once."""
-        first, second = releases.alias(), releases.alias()
-        query = (
-            select(
-                shared_rows,
-                first.c.site.label("site"),
-                first.c.purpose.label("purpose"),
-                second.c.site.label("other_site"),
-                second.c.purpose.label("other_purpose"),
-            )
-            .join(first, (first.c.study == shared_rows.c.study) & (first.c.sha256 == shared_rows.c.sha256))
-            .join(second, (second.c.study == shared_rows.c.study) & (second.c.sha256 == shared_rows.c.other))
-            .where(shared_rows.c.study == study)
-        )
-        found = [told(SharedRows, row, share=row.mine, other_share=row.theirs) for row in self._database.rows(query)]
-        found.sort(key=lambda one: -max(one.share, one.other_share))
-        # Two pushes at once may each have found the other.
-        kept = {frozenset((one.sha256, one.other)): one for one in reversed(found)}
-        return list(reversed(kept.values()))
 
 
 def overlap(mine: Sketch, theirs: Sketch) -> Overlap:
@@ -106,11 +63,9 @@ def _share(entries: NDArray[np.void], chosen: Flags) -> float:
     return int(entries["times"][chosen].sum(dtype=np.int64)) / rows if rows else 0.0
 
 
-PAGE_BYTES = 8 << 20
-"""Cards on one page, or a single one."""
+PAGE_BYTES = 8 << 20  # cards on one page, or a single one
 NEW, SAME, SAME_ROWS, ELSEWHERE, WITHDRAWN = "new", "same", "same-rows", "elsewhere", "withdrawn"
-MOST_EARLIER = 2**31 - 1
-"""The largest number that a column of the database holds; a card may say anything."""
+MOST_EARLIER = 2**31 - 1  # the largest number that a column of the database holds; a card may say anything
 Packed = bytes
 
 
@@ -131,8 +86,7 @@ class Arrived:
     sketch: Packed | None = None
 
 
-@dataclass(frozen=True)
-class Recorded:
+class Recorded(NamedTuple):
     """What became of a push: `new`, `same` (pushed before), `same-rows` (pushed before in another file), `elsewhere`
     (another site's), `withdrawn` (before). The receipt is that of the first."""
 
@@ -157,13 +111,10 @@ class QuotaExceededError(Exception):
     """A release too many, or too large; `quota` says which of the three it exceeds."""
 
     def __init__(self, quota: str) -> None:
-        super().__init__(quota)
         self.quota = quota
 
 
 class ReleaseStore:
-    """The part of the store that knows releases and test tables."""
-
     def __init__(self, database: Database, log: LogStore) -> None:
         self._database, self._log = database, log
 
@@ -183,17 +134,16 @@ class ReleaseStore:
             "presence_delta": hidden.delta if hidden else None,
             "card": json.dumps(arrived.card, ensure_ascii=False, allow_nan=False),
         }
-        content = _of(arrived.study, arrived.sha256)
+        content, here = _of(arrived.study, arrived.sha256), studies.c.id == arrived.study
         try:
             with self._database.writing() as connection:
                 # One after the other, so that of two with the same rows the second finds the first, and quotas hold.
                 # SQLite has one writer anyway.
-                turn = select(studies.c.id).where(studies.c.id == arrived.study).with_for_update(key_share=True)
-                connection.execute(turn)
+                connection.execute(select(studies.c.id).where(here).with_for_update(key_share=True))
                 if row := _same_rows(connection, arrived):
                     return self._known(row, arrived.site, SAME_ROWS)
                 if quota is not None and connection.execute(content).one_or_none() is None:
-                    kept = _kept_of(connection, arrived.study, arrived.site)
+                    kept = self.kept_of(arrived.study, arrived.site, connection)
                     if exceeded := quota.exceeded(kept, more_bytes=arrived.bytes, more_rows=arrived.rows):
                         raise QuotaExceededError(exceeded)
                 connection.execute(insert(releases).values(**values))
@@ -208,10 +158,12 @@ class ReleaseStore:
                 raise
             return known
 
-    def kept_of(self, study: str, site: str) -> Quota:
-        """What one site has here."""
-        with self._database.reading() as connection:
-            return _kept_of(connection, study, site)
+    def kept_of(self, study: str, site: str, connection: Connection | None = None) -> Quota:
+        """What one site has here: releases that were ever pushed; rows and bytes of those that were not withdrawn."""
+        table = releases.c
+        kept = [func.coalesce(func.sum(case((table.withdrawn.is_(None), one))), 0) for one in (table.bytes, table.rows)]
+        query = select(*kept, func.count()).where(table.study == study, table.site == site)
+        return Quota(*map(int, connection.execute(query).one() if connection else self._database.row(query)))
 
     def pushed_before(self, study: str, site: str, sha256: str) -> Recorded | None:
         """What is known of this content, before anything is uploaded."""
@@ -293,6 +245,38 @@ class ReleaseStore:
         query = select(releases.c.study, releases.c.sha256).where(releases.c.withdrawn.is_(None))
         return {(row.study, row.sha256) for row in self._database.rows(query)}
 
+    def compare(self, study: str, sha256: str) -> None:
+        """Compare a release with all others of the study that stand, and note those that share rows beyond chance."""
+        standing = (releases.c.study == study, releases.c.withdrawn.is_(None), releases.c.sketch.is_not(None))
+        query = select(releases.c.sha256, releases.c.sketch).where(*standing)
+        sketches = {row.sha256: Sketch.from_bytes(row.sketch) for row in self._database.rows(query)}
+        mine = sketches.pop(sha256, None)
+        if mine is None:
+            return
+        found = {other: overlap(mine, theirs) for other, theirs in sketches.items()}
+        with self._database.writing() as connection:
+            connection.execute(delete(shared_rows).where(shared_rows.c.study == study, shared_rows.c.sha256 == sha256))
+            for other, (here, there, expected, beyond_chance) in found.items():
+                if beyond_chance:
+                    pair = {"sha256": sha256, "other": other, "mine": here, "theirs": there, "expected": expected}
+                    connection.execute(insert(shared_rows).values(study=study, **pair))
+
+    def shared_rows(self, study: str) -> list[SharedRows]:
+        """Pairs of releases that share rows beyond chance, the largest share first; each pair once."""
+        first, second, pairs = releases.alias(), releases.alias(), shared_rows.c
+        about = [first.c.site, first.c.purpose, second.c.site.label("other_site")]
+        query = (
+            select(shared_rows, *about, second.c.purpose.label("other_purpose"))
+            .join(first, (first.c.study == pairs.study) & (first.c.sha256 == pairs.sha256))
+            .join(second, (second.c.study == pairs.study) & (second.c.sha256 == pairs.other))
+            .where(pairs.study == study)
+        )
+        found = [told(SharedRows, row, share=row.mine, other_share=row.theirs) for row in self._database.rows(query)]
+        found.sort(key=lambda one: -max(one.share, one.other_share))
+        # Two pushes at once may each have found the other.
+        kept = {frozenset((one.sha256, one.other)): one for one in reversed(found)}
+        return list(reversed(kept.values()))
+
     def set_test_table(self, study: str, table: TestTable) -> None:
         """Keep a public test table: the newest one counts."""
         self._database.change(insert(test_tables).values(study=study, **asdict(table)))
@@ -326,18 +310,6 @@ def _release(row: Any) -> ReleaseInfo:
     words = guarantee_words(row.epsilon, row.earlier, row.total_epsilon, presence)
     withdrawn, card = row.withdrawn is not None, json.loads(row.card)
     return told(ReleaseInfo, row, withdrawn=withdrawn, guarantee=words, presence=presence, card=card)
-
-
-def _kept_of(connection: Connection, study: str, site: str) -> Quota:
-    """Releases that were ever pushed; rows and bytes of those that were not withdrawn."""
-    there = releases.c.withdrawn.is_(None)
-    query = select(
-        func.count().label("releases"),
-        func.sum(case((there, releases.c.rows), else_=0)).label("rows"),
-        func.sum(case((there, releases.c.bytes), else_=0)).label("bytes"),
-    ).where(releases.c.study == study, releases.c.site == site)
-    row = connection.execute(query).one()
-    return Quota(bytes=int(row.bytes or 0), rows=int(row.rows or 0), releases=row.releases)
 
 
 def presence_of(row: Any) -> dict[str, float] | None:

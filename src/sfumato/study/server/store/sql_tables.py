@@ -7,6 +7,7 @@ An answer to a survey is a random name, its guidance, its class and its bits: no
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import sqlalchemy as sa
@@ -22,193 +23,115 @@ metadata = sa.MetaData(
 )
 NUMBER = BigInteger().with_variant(Integer, "sqlite")  # only INTEGER counts up by itself in SQLite
 DIGEST, NAME, SHORT = String(64), String(60), String(10)
+Kind = type[sa.types.TypeEngine[Any]] | sa.types.TypeEngine[Any] | str
+"""What a column holds; text names the column of another table that it refers to."""
 
 
-def _table(name: str, *parts: sa.schema.SchemaItem, **options: Any) -> sa.Table:
-    return sa.Table(name, metadata, *parts, **options)
+def _table(
+    name: str,
+    *columns: dict[str, Kind],
+    key: dict[str, Kind] | None = None,
+    also: Iterable[sa.schema.SchemaItem] = (),
+    **options: Any,
+) -> sa.Table:
+    """A table with this primary key, to which the program gives a value, or else a number that counts up. Columns
+    always hold something, but for those whose name ends with a question mark."""
+
+    def column(name: str, kind: Kind, **options: Any) -> sa.Column[Any]:
+        return sa.Column(name, ForeignKey(kind) if isinstance(kind, str) else kind, **options)
+
+    parts = [column(one, kind, primary_key=True, autoincrement=False) for one, kind in (key or {}).items()]
+    parts = parts or [sa.Column("number", NUMBER, primary_key=True, autoincrement=True)]
+    for part in columns:
+        parts += [column(one.rstrip("?"), kind, nullable=one.endswith("?")) for one, kind in part.items()]
+    return sa.Table(name, metadata, *parts, *also, **options)
 
 
-def _column(name: str, kind: Any, **options: Any) -> sa.Column[Any]:
-    """A column that always holds something."""
-    return sa.Column(name, kind, nullable=False, **options)
+def _of_a_site(table: str) -> sa.ForeignKeyConstraint:
+    return sa.ForeignKeyConstraint(["study", "site"], ["sites.study", "sites.name"], name=f"fk_{table}_site")
 
 
-def _key(name: str, kind: Any) -> sa.Column[Any]:
-    """A column of the primary key, which the program gives a value."""
-    return sa.Column(name, kind, primary_key=True, autoincrement=False)
-
-
-OPEN, CLOSED = "open", "closed"
-"""States of a study; a survey that its owner closed takes no more answers."""
+STUDY = "studies.id"
+OPEN, CLOSED = "open", "closed"  # states of a study; a survey that its owner closed takes no more answers
 
 studies = _table(
     "studies",
-    _key("id", String(32)),
-    _column("kind", String(20)),
-    _column("name", Text),
-    _column("hash", String(80)),
-    _column("definition", Text),
-    _column("created", SHORT),
-    _column("state", String(20)),
+    {"kind": String(20), "name": Text, "hash": String(80), "definition": Text, "created": SHORT, "state": String(20)},
+    key={"id": String(32)},
 )
-
-sites = _table("sites", _key("study", ForeignKey("studies.id")), _key("name", NAME), _column("created", SHORT))
-
+sites = _table("sites", {"created": SHORT}, key={"study": STUDY, "name": NAME})
 tokens = _table(
     "tokens",
-    _key("hash", DIGEST),
-    _column("study", ForeignKey("studies.id")),
-    _column("role", SHORT),
-    sa.Column("site", NAME),
-    sa.Column("expires", BigInteger),
-    _column("revoked", Boolean),
-    sa.ForeignKeyConstraint(["study", "site"], ["sites.study", "sites.name"], name="fk_tokens_site"),
-    sa.Index("ix_tokens_study_site", "study", "site"),
+    {"study": STUDY, "role": SHORT, "site?": NAME, "expires?": BigInteger, "revoked": Boolean},
+    key={"hash": DIGEST},
+    also=[_of_a_site("tokens"), sa.Index("ix_tokens_study_site", "study", "site")],
 )
-
 sessions = _table(
-    "sessions",
-    _key("hash", DIGEST),
-    _column("token", ForeignKey("tokens.hash")),
-    _column("expires", BigInteger, index=True),
+    "sessions", {"token": "tokens.hash", "expires": BigInteger}, key={"hash": DIGEST}, also=[sa.Index(None, "expires")]
 )
-
 releases = _table(
     "releases",
-    sa.Column("number", NUMBER, primary_key=True, autoincrement=True),
-    _column("study", ForeignKey("studies.id")),
-    _column("sha256", DIGEST),
-    _column("site", NAME),
-    _column("purpose", SHORT),
-    _column("bytes", BigInteger),
-    _column("rows", BigInteger),
-    _column("received", SHORT),
-    sa.Column("withdrawn", SHORT),
-    sa.Column("epsilon", Double),
-    _column("earlier", Integer, server_default="0"),
-    sa.Column("total_epsilon", Double),
-    sa.Column("presence_epsilon", Double),
-    sa.Column("presence_delta", Double),
-    _column("card", Text),
-    sa.Column("identity", DIGEST),
-    sa.Column("sketch", LargeBinary),
-    sa.Column("logged", BigInteger),  # the number of its receipt in the public log
-    sa.UniqueConstraint("study", "sha256"),
-    sa.Index("ix_releases_identity", "study", "identity"),
-    sa.ForeignKeyConstraint(["study", "site"], ["sites.study", "sites.name"], name="fk_releases_site"),
+    {"study": STUDY, "sha256": DIGEST, "site": NAME, "purpose": SHORT, "bytes": BigInteger, "rows": BigInteger},
+    {"received": SHORT, "withdrawn?": SHORT, "epsilon?": Double, "total_epsilon?": Double, "presence_epsilon?": Double},
+    {"presence_delta?": Double, "card": Text, "identity?": DIGEST, "sketch?": LargeBinary},
+    {"logged?": BigInteger},  # the number of its receipt in the public log
+    also=[
+        sa.Column("earlier", Integer, nullable=False, server_default="0"),
+        sa.UniqueConstraint("study", "sha256"),
+        sa.Index("ix_releases_identity", "study", "identity"),
+        _of_a_site("releases"),
+    ],
 )
-
 shared_rows = _table(
     "shared_rows",
-    _key("study", ForeignKey("studies.id")),
-    _key("sha256", DIGEST),
-    _key("other", DIGEST),
-    _column("mine", Double),
-    _column("theirs", Double),
-    _column("expected", Double),
+    {"mine": Double, "theirs": Double, "expected": Double},
+    key={"study": STUDY, "sha256": DIGEST, "other": DIGEST},
 )
-
 test_tables = _table(
     "test_tables",
-    sa.Column("number", NUMBER, primary_key=True, autoincrement=True),
-    _column("study", ForeignKey("studies.id"), index=True),
-    _column("sha256", DIGEST),
-    _column("format", SHORT),
-    _column("bytes", BigInteger),
-    _column("rows", BigInteger),
-    _column("received", SHORT),
+    {"study": STUDY, "sha256": DIGEST, "format": SHORT, "bytes": BigInteger, "rows": BigInteger, "received": SHORT},
+    also=[sa.Index(None, "study")],
 )
-
 models = _table(
     "models",
-    sa.Column("number", NUMBER, primary_key=True, autoincrement=True),
-    _column("id", String(32), unique=True),
-    _column("study", ForeignKey("studies.id"), index=True),
-    _column("classifier", NAME),
-    _column("state", SHORT, index=True),
-    _column("progress", Double),
-    _column("step", Text),
-    _column("created", SHORT),
-    _column("contains_rows", Boolean),
-    _column("uses_withdrawn", Boolean),
-    sa.Column("results", Text),
-    sa.Column("card", Text),
-    sa.Column("failure", Text),
-    sa.Column("worker", NAME),
-    sa.Column("lease", Double),
-    _column("attempts", Integer),
-    sa.Column("sites", String(20)),
-    sa.Column("reconstructs", Text),  # what is reconstructed, where this is a density and no model
-    sa.Column("parameters", Text),
+    {"id": String(32), "study": STUDY, "classifier": NAME, "state": SHORT, "progress": Double, "step": Text},
+    {"created": SHORT, "contains_rows": Boolean, "uses_withdrawn": Boolean, "results?": Text, "card?": Text},
+    {"failure?": Text, "worker?": NAME, "lease?": Double, "attempts": Integer, "sites?": String(20)},
+    {"reconstructs?": Text, "parameters?": Text},  # the column that is reconstructed, where this is a density
+    also=[sa.UniqueConstraint("id"), sa.Index(None, "study"), sa.Index(None, "state")],
 )
-
 model_releases = _table(
     "model_releases",
-    _key("model", ForeignKey("models.id")),
-    _key("sha256", DIGEST),
-    sa.Index("ix_model_releases_sha256", "sha256"),
+    key={"model": "models.id", "sha256": DIGEST},
+    also=[sa.Index("ix_model_releases_sha256", "sha256")],
 )
-
 survey_versions = _table(
     "survey_versions",
-    _key("study", ForeignKey("studies.id")),
-    _key("version", Integer),
-    _column("k", Integer),
-    _column("sha256", DIGEST),
-    _column("inputs_sha256", DIGEST),
-    _column("answers", BigInteger),
-    _column("previous", String(80)),
-    _column("hash", DIGEST),
-    _column("hour", String(13)),
-    _column("matrix", LargeBinary),
-    _column("inputs", LargeBinary),
+    {"k": Integer, "sha256": DIGEST, "inputs_sha256": DIGEST, "answers": BigInteger, "previous": String(80)},
+    {"hash": DIGEST, "hour": String(13), "matrix": LargeBinary, "inputs": LargeBinary},
+    key={"study": STUDY, "version": Integer},
 )
-
 survey_answers = _table(
     "survey_answers",
-    _key("study", ForeignKey("studies.id")),
-    _key("id", LargeBinary(16)),
-    _column("version", Integer),
-    _column("label", SmallInteger),
-    _column("bits", LargeBinary),
-    sa.Column("batch", Integer),
+    {"version": Integer, "label": SmallInteger, "bits": LargeBinary, "batch?": Integer},
+    key={"study": STUDY, "id": LargeBinary(16)},
     sqlite_with_rowid=False,  # rows lie in the order of their random names, not of their arrival
 )
-WAITING = "ix_survey_answers_waiting"
-sa.Index(
-    WAITING,
-    survey_answers.c.study,
-    sqlite_where=survey_answers.c.batch.is_(None),
-    postgresql_where=survey_answers.c.batch.is_(None),
-)
-
+WAITING, _waits = "ix_survey_answers_waiting", survey_answers.c.batch.is_(None)
+sa.Index(WAITING, survey_answers.c.study, sqlite_where=_waits, postgresql_where=_waits)
 survey_codes = _table(
     "survey_codes",
-    _key("study", ForeignKey("studies.id")),
-    _key("hash", LargeBinary(32)),
-    _column("used", Boolean),
-    _column("blinded", LargeBinary(32)),  # hash of what was signed for it; zeros before: rows keep size
+    {"used": Boolean, "blinded": LargeBinary(32)},  # hash of what was signed for it; zeros before: rows keep size
+    key={"study": STUDY, "hash": LargeBinary(32)},
 )
-
-survey_keys = _table("survey_keys", _key("study", ForeignKey("studies.id")), _column("private", LargeBinary))
-
-log_entries = _table("log_entries", _key("number", BigInteger), _column("entry", LargeBinary))
-
-log_nodes = _table(
-    "log_nodes", _key("level", SmallInteger), _key("number", BigInteger), _column("hash", LargeBinary(32))
-)
-
-log_cosignatures = _table(
-    "log_cosignatures", _key("size", BigInteger), _key("name", String(200)), _column("line", Text)
-)
-
+survey_keys = _table("survey_keys", {"private": LargeBinary}, key={"study": STUDY})
+log_entries = _table("log_entries", {"entry": LargeBinary}, key={"number": BigInteger})
+log_nodes = _table("log_nodes", {"hash": LargeBinary(32)}, key={"level": SmallInteger, "number": BigInteger})
+log_cosignatures = _table("log_cosignatures", {"line": Text}, key={"size": BigInteger, "name": String(200)})
 site_keys = _table(
     "site_keys",
-    _key("study", String(32)),
-    _key("site", NAME),
-    _key("fingerprint", String(200)),
-    _column("enrolled", SHORT),
-    sa.ForeignKeyConstraint(["study", "site"], ["sites.study", "sites.name"], name="fk_site_keys_site"),
+    {"enrolled": SHORT},
+    key={"study": String(32), "site": NAME, "fingerprint": String(200)},
+    also=[_of_a_site("site_keys")],
 )
-
-signed_requests = _table("signed_requests", _key("hash", LargeBinary(32)))
+signed_requests = _table("signed_requests", key={"hash": LargeBinary(32)})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -11,23 +12,23 @@ from typing import Any, Self
 import sqlalchemy as sa
 from alembic.operations import Operations
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import Connection, Engine, case, func, insert, select, update
-from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy import Connection, Engine, Select, and_, case, func, insert, or_, select, update
+from sqlalchemy.exc import DBAPIError
 
 from sfumato.core.errors import OutputError, UsageError
 from sfumato.core.files import exclusive
+from sfumato.study.protocol import messages
 from sfumato.study.protocol.agreed import check_name, skeleton, spelled
-from sfumato.study.protocol.messages import Invited, SiteInfo, StudyInfo
+from sfumato.study.protocol.messages import DONE, FAILED, QUEUED, RUNNING, Invited, ModelInfo, SiteInfo, StudyInfo
 from sfumato.study.protocol.study_file import Study, study_from_dict
 from sfumato.study.protocol.survey_file import SurveyStudy
 from sfumato.study.server.settings import Settings
-from sfumato.study.server.store.database import FILE, Database, StorePart, engine_of, told
-from sfumato.study.server.store.log_store import LogStore
-from sfumato.study.server.store.model_store import ModelStore
-from sfumato.study.server.store.release_store import ReleaseStore, SharedRowStore, guarantee_words, presence_of
-from sfumato.study.server.store.sql_tables import CLOSED, OPEN, metadata, releases, sites, studies, survey_keys, tokens
-from sfumato.study.server.store.survey_store import SurveyStore
-from sfumato.study.server.store.token_store import OWNER, SITE, KeyStore, TicketKey, TokenStore, add_token, new_id
+from sfumato.study.server.store import sql_tables
+from sfumato.study.server.store.database import FILE, Database, LogStore, StorePart, engine_of, told
+from sfumato.study.server.store.release_store import ReleaseStore, guarantee_words, presence_of
+from sfumato.study.server.store.sql_tables import model_releases, models, releases, sites, studies, tokens
+from sfumato.study.server.store.survey_store import SurveyStore, TicketKey
+from sfumato.study.server.store.token_store import OWNER, SITE, KeyStore, TokenStore, add_token, new_id
 
 # What an older database lacks is added from the tables of the code. A database that is made now gets all at once.
 
@@ -41,25 +42,6 @@ _VERSION = sa.Table(
     sa.Column("version_num", sa.String(32), nullable=False),
     sa.PrimaryKeyConstraint("version_num", name="alembic_version_pkc"),
 )
-
-
-def open_engine(settings: Settings) -> Engine:
-    """An engine for the settings' database, its schema brought up to date."""
-    engine = engine_of(settings)
-    try:
-        _upgrade(engine, settings.data)
-    except OutputError:
-        engine.dispose()
-        raise
-    except DBAPIError as error:
-        engine.dispose()
-        where = engine.url.render_as_string(hide_password=True)
-        if engine.url.get_backend_name() == "sqlite":
-            advice = "Its disk is full, you may not write it, or it is not a database: then restore the backup."
-        else:
-            advice = "Check that it runs, that the address and password are right, and that the user may create tables."
-        raise OutputError(f"The database {where} cannot be used: {type(error.orig).__name__}. {advice}") from None
-    return engine
 
 
 def _upgrade(engine: Engine, data: Path) -> None:
@@ -93,7 +75,7 @@ def _upgrade(engine: Engine, data: Path) -> None:
 def _complete(connection: Connection) -> None:
     """Add the tables, columns and indexes that the code has and the database has not."""
     there, operations = sa.inspect(connection), Operations(MigrationContext.configure(connection))
-    for table in metadata.sorted_tables:
+    for table in sql_tables.metadata.sorted_tables:
         if not there.has_table(table.name):
             table.create(connection)
             continue
@@ -125,13 +107,12 @@ class SiteStore(StorePart):
             connection.execute(select(studies.c.id).where(studies.c.id == study).with_for_update())
             # A site whose name looks like another's could be taken for it, on every page and in every list.
             known = connection.execute(select(sites.c.name).where(sites.c.study == study)).scalars().all()
-            double = next((other for other in known if other != name and skeleton(other) == skeleton(name)), None)
-            if double is not None and name not in known:
-                raise UsageError(
-                    f"The study has a site {double!r}, whose name looks like this one. Choose a name that no reader "
-                    "can take for another, or invite that site again by its own spelling."
-                )
-            with contextlib.suppress(IntegrityError), connection.begin_nested():  # it may be known already
+            if name not in known:
+                if double := next((other for other in known if skeleton(other) == skeleton(name)), None):
+                    raise UsageError(
+                        f"The study has a site {double!r}, whose name looks like this one. Choose a name that no "
+                        "reader can take for another, or invite that site again by its own spelling."
+                    )
                 connection.execute(insert(sites).values(study=study, name=name, created=self._database.today()))
             older = update(tokens).where(tokens.c.study == study, tokens.c.site == name)
             connection.execute(older.values(revoked=True))
@@ -140,25 +121,22 @@ class SiteStore(StorePart):
 
     def revoke(self, study: str, name: str) -> bool:
         """End a site's tokens; whether there is such a site."""
-        name = spelled(name)
-        if self._database.value(select(sites.c.name).where(sites.c.study == study, sites.c.name == name)) is None:
-            return False
-        self._database.change(update(tokens).where(tokens.c.study == study, tokens.c.site == name).values(revoked=True))
-        return True
+        here = (tokens.c.study == study, tokens.c.site == spelled(name))
+        return self._database.change(update(tokens).where(*here).values(revoked=True)) > 0
 
     def all(self, study: str) -> list[SiteInfo]:
         """Every site with what it has pushed and not withdrawn."""
         kept = releases.c
-        of_all = [kept.received, kept.epsilon, kept.earlier, kept.total_epsilon]
-        of_all += [kept.presence_epsilon, kept.presence_delta]
-        stated = {"formal": kept.epsilon, "bounded": kept.total_epsilon, "hidden": kept.presence_epsilon}
+        bounds = (kept.epsilon, kept.total_epsilon, kept.presence_epsilon, kept.presence_delta)
         pushed = (
             select(
                 kept.site,
                 func.count().label("releases"),
                 func.sum(kept.rows).label("rows"),
-                *(func.max(column).label(column.name) for column in of_all),
-                *(func.count(column).label(name) for name, column in stated.items()),
+                func.max(kept.received).label("last_push"),
+                func.max(kept.earlier).label("earlier"),
+                # Of all releases together only where each of them has one.
+                *(case((func.count(one) == func.count(), func.max(one))).label(one.name) for one in bounds),
             )
             .where(kept.study == study, kept.withdrawn.is_(None))
             .group_by(kept.site)
@@ -167,14 +145,13 @@ class SiteStore(StorePart):
         good = tokens.c.revoked.is_(False)
         ends, last = func.max(case((good, tokens.c.expires))), func.max(tokens.c.expires)
         known = (
-            select(tokens.c.site, func.count(case((good, 1))).label("good"), func.coalesce(ends, last).label("expires"))
+            select(tokens.c.site, func.count(case((good, 1))).label("good"), func.coalesce(ends, last).label("ends"))
             .where(tokens.c.study == study)
             .group_by(tokens.c.site)
             .subquery()
         )
-        figures = [column for part in (pushed, known) for column in part.c if column.name != "site"]
         query = (
-            select(sites.c.name, sites.c.created, *figures)
+            select(sites.c.name, sites.c.created, pushed, known.c.good, known.c.ends)
             .outerjoin(pushed, pushed.c.site == sites.c.name)
             .outerjoin(known, known.c.site == sites.c.name)
             .where(sites.c.study == study)
@@ -183,23 +160,12 @@ class SiteStore(StorePart):
         return [self._site(row) for row in self._database.rows(query)]
 
     def _site(self, row: Any) -> SiteInfo:
-        weakest = row.epsilon if row.releases and row.formal == row.releases else None
-        total = row.total_epsilon if row.releases and row.bounded == row.releases else None
-        presence = presence_of(row) if row.releases and row.hidden == row.releases else None
-        return told(
-            SiteInfo,
-            row,
-            expires=self._database.day_of(row.expires or 0),
-            revoked=not row.good,
-            releases=row.releases or 0,
-            rows=int(row.rows or 0),
-            last_push=row.received,
-            guarantee=guarantee_words(weakest, row.earlier, total, presence) if row.releases else None,
-            epsilon=weakest,
-            earlier=row.earlier or 0,
-            total_epsilon=total,
-            presence=presence,
-        )
+        expires, revoked, presence = self._database.day_of(row.ends or 0), not row.good, presence_of(row)
+        if not row.releases:
+            return told(SiteInfo, row, expires=expires, revoked=revoked, releases=0, rows=0, earlier=0, guarantee=None)
+        words = guarantee_words(row.epsilon, row.earlier, row.total_epsilon, presence)
+        about = {"rows": int(row.rows), "guarantee": words, "presence": presence}
+        return told(SiteInfo, row, expires=expires, revoked=revoked, **about)
 
 
 class StudyStore(StorePart):
@@ -215,19 +181,13 @@ class StudyStore(StorePart):
             key = TicketKey.new() if study.invitations else None
             study = replace(study, ticket_key=key.public if key else study.ticket_key, origin=None)
         with self._database.writing() as connection:
+            about = {"kind": study.kind, "name": study.name, "hash": study.hash, "created": self._database.today()}
+            definition = json.dumps(study.to_dict(), ensure_ascii=False, allow_nan=False)
             connection.execute(
-                insert(studies).values(
-                    id=identity,
-                    kind=study.kind,
-                    name=study.name,
-                    hash=study.hash,
-                    definition=json.dumps(study.to_dict(), ensure_ascii=False, allow_nan=False),
-                    created=self._database.today(),
-                    state=OPEN,
-                )
+                insert(studies).values(id=identity, **about, definition=definition, state=sql_tables.OPEN)
             )
             if key is not None:
-                connection.execute(insert(survey_keys).values(study=identity, private=key.stored))
+                connection.execute(insert(sql_tables.survey_keys).values(study=identity, private=key.stored))
             return identity, add_token(connection, identity, OWNER)
 
     def find(self, identity: str) -> StudyInfo | None:
@@ -241,7 +201,127 @@ class StudyStore(StorePart):
 
     def close(self, identity: str) -> None:
         """No more answers are accepted from now on; what was received stays."""
-        self._database.change(update(studies).where(studies.c.id == identity).values(state=CLOSED))
+        self._database.change(update(studies).where(studies.c.id == identity).values(state=sql_tables.CLOSED))
+
+
+# Models and densities are one queue of jobs: any worker claims one, keeps its lease alive, and finishes it or fails. A
+# lease that runs out means that its worker died: the next one to ask takes the job again, at most `MOST_ATTEMPTS`
+# times, so that a job that kills its worker does not kill all of them for ever.
+
+Plain = Mapping[str, Any]
+LEASE_SECONDS = 60.0
+MOST_ATTEMPTS = 3
+GAVE_UP = "The server stopped several times while it trained this model. Train it again, or choose a smaller one."
+
+
+class ModelStore(StorePart):
+    def queue(
+        self,
+        study: str,
+        classifier: str,
+        *,
+        contains_rows: bool,
+        sites: str = messages.ALL_SITES,
+        column: str | None = None,
+        parameters: Plain | None = None,
+    ) -> ModelInfo:
+        """Ask for a model, of all sites or of those that agree; or for the density of a `column`, by this method."""
+        stated = json.dumps(parameters, allow_nan=False) if parameters else None
+        asked = {"classifier": classifier, "sites": sites, "reconstructs": column, "parameters": stated}
+        about = {"id": new_id(), "study": study, "created": self._database.today(), "contains_rows": contains_rows}
+        fresh = {"state": QUEUED, "progress": 0.0, "step": "waiting", "uses_withdrawn": False, "attempts": 0}
+        with self._database.writing() as connection:
+            job = insert(models).values(**asked, **about, **fresh).returning(*models.c)
+            return _model(connection.execute(job).one())
+
+    def claim(self, worker: str, lease: float = LEASE_SECONDS) -> tuple[str, ModelInfo] | None:
+        """The oldest job that waits or whose worker died, as (study, model), or None."""
+        now = self._database.now()
+        left = and_(models.c.state == RUNNING, models.c.lease < now)
+        free = select(models.c.id).where(or_(models.c.state == QUEUED, left)).order_by(models.c.number)
+        oldest = free.limit(1).with_for_update(skip_locked=True).scalar_subquery()
+        with self._database.writing() as connection:
+            given_up = update(models).where(left, models.c.attempts >= MOST_ATTEMPTS)
+            connection.execute(given_up.values(state=FAILED, step="stopped", failure=GAVE_UP))
+            claimed = {"state": RUNNING, "worker": worker, "lease": now + lease, "attempts": models.c.attempts + 1}
+            claim = update(models).where(models.c.id == oldest).values(**claimed, progress=0.0, step="starting")
+            row = connection.execute(claim.returning(*models.c)).one_or_none()
+        return None if row is None else (row.study, _model(row))
+
+    def update(self, model: str, worker: str, progress: float, step: str, lease: float = LEASE_SECONDS) -> bool:
+        """Say how far it is, and keep the lease; False where the job is no longer this worker's."""
+        values = {"progress": min(max(progress, 0.0), 1.0), "step": step, "lease": self._database.now() + lease}
+        return self._change(model, worker, values)
+
+    def finish(
+        self, model: str, worker: str, *, results: Plain, card: Plain, used: Iterable[str], contains_rows: bool
+    ) -> bool:
+        """The model is done and its file is in place; `used` are hashes of the releases it was trained on.
+
+        A release that was withdrawn while the model was trained marks it too.
+        """
+        used = sorted(set(used))
+        with self._database.writing() as connection:
+            held = select(models.c.study).where(*_held(model, worker)).with_for_update()
+            if (study := connection.execute(held).scalar()) is None:
+                return False
+            for sha256 in used:
+                connection.execute(insert(model_releases).values(model=model, sha256=sha256))
+            # The share lock makes a withdrawal wait that would miss this model, and this wait for one under way.
+            trained_on = (releases.c.study == study, releases.c.sha256.in_(used))
+            states = connection.execute(select(releases.c.withdrawn).where(*trained_on).with_for_update(read=True))
+            gone = any(state.withdrawn is not None for state in states)
+            found = {"results": json.dumps(results, allow_nan=False), "card": json.dumps(card, allow_nan=False)}
+            done = {"state": DONE, "progress": 1.0, "step": "done", "lease": None, "contains_rows": contains_rows}
+            connection.execute(update(models).where(models.c.id == model).values(**done, **found, uses_withdrawn=gone))
+        return True
+
+    def fail(self, model: str, worker: str, message: str) -> bool:
+        """The model cannot be trained, and why, in words that its owner may read."""
+        return self._change(model, worker, {"state": FAILED, "step": "failed", "failure": message, "lease": None})
+
+    def give_back(self, model: str, worker: str) -> bool:
+        """Put a job back into the queue: its worker is told to stop, and that is not the job's fault."""
+        back = {"state": QUEUED, "step": "waiting", "progress": 0.0, "lease": None, "attempts": models.c.attempts - 1}
+        return self._change(model, worker, back)
+
+    def _change(self, model: str, worker: str, values: Plain) -> bool:
+        return self._database.change(update(models).where(*_held(model, worker)).values(**values)) == 1
+
+    def all(self, study: str, *, density: bool = False) -> list[ModelInfo]:
+        """All models of a study, or all densities, the oldest first."""
+        return [_model(row) for row in self._database.rows(_in(study, density).order_by(models.c.number))]
+
+    def find(self, study: str, model: str, *, density: bool = False) -> ModelInfo | None:
+        row = self._database.row(_in(study, density).where(models.c.id == model))
+        return None if row is None else _model(row)
+
+    def waiting(self, study: str | None = None) -> int:
+        """How many jobs wait or run, of one study or in all."""
+        of = () if study is None else (models.c.study == study,)
+        query = select(func.count()).select_from(models).where(models.c.state.in_((QUEUED, RUNNING)), *of)
+        return int(self._database.value(query))
+
+
+def _in(study: str, density: bool) -> Select[Any]:
+    kind = models.c.reconstructs.is_not(None) if density else models.c.reconstructs.is_(None)
+    return select(models).where(models.c.study == study, kind)
+
+
+def _held(model: str, worker: str) -> tuple[Any, ...]:
+    return models.c.id == model, models.c.worker == worker, models.c.state == RUNNING
+
+
+def _model(row: Any) -> ModelInfo:
+    return told(
+        ModelInfo,
+        row,
+        results=None if row.results is None else json.loads(row.results),
+        card=None if row.card is None else json.loads(row.card),
+        sites=row.sites or messages.ALL_SITES,
+        column=row.reconstructs,
+        parameters=json.loads(row.parameters) if row.parameters else {},
+    )
 
 
 class Store:
@@ -255,14 +335,25 @@ class Store:
         self.sites = SiteStore(database)
         self.keys = KeyStore(database)
         self.releases = ReleaseStore(database, self.log)
-        self.shared_rows = SharedRowStore(database)
         self.models = ModelStore(database)
         self.surveys = SurveyStore(database, self.log)
 
     @classmethod
     def open(cls, settings: Settings) -> Self:
         """The settings' database, its schema brought up to date."""
-        return cls(Database(open_engine(settings)), settings)
+        engine = engine_of(settings)
+        try:
+            _upgrade(engine, settings.data)
+        except (OutputError, DBAPIError) as error:
+            engine.dispose()
+            if isinstance(error, OutputError):
+                raise
+            where = engine.url.render_as_string(hide_password=True)
+            advice = "Check that it runs, that the address and password are right, and that the user may create tables."
+            if engine.url.get_backend_name() == "sqlite":
+                advice = "Its disk is full, you may not write it, or it is not a database: then restore the backup."
+            raise OutputError(f"The database {where} cannot be used: {type(error.orig).__name__}. {advice}") from None
+        return cls(Database(engine), settings)
 
     def close(self) -> None:
         self.database.engine.dispose()

@@ -1,32 +1,275 @@
-"""What a survey keeps: answers and the log of guidance. The same statements on SQLite and PostgreSQL."""
+"""Answers as they arrive (decoded in one step, checked against the survey, packed into bytes), and what a survey keeps:
+answers, invitations and the log of guidance. The same statements on SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import secrets
 import zlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
+import msgspec
 import numpy as np
-from sqlalchemy import Connection, func, insert, select
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
+from cryptography.hazmat.primitives.hashes import SHA384
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_der_private_key
+from sqlalchemy import Connection, bindparam, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from sfumato.core.array_types import Floats
-from sfumato.study.protocol.agreed import Head, LogEntry
+from sfumato.core.array_types import Bits, Floats
+from sfumato.study.protocol import agreed
+from sfumato.study.protocol.agreed import EXPONENT, Head, LogEntry
 from sfumato.study.protocol.survey_file import MOST_ANSWERS
-from sfumato.study.server.store.database import Database, StorePart, told
-from sfumato.study.server.store.log_store import LogStore
-from sfumato.study.server.store.sql_tables import CLOSED, WAITING, studies, survey_answers, survey_versions
-from sfumato.study.server.store.token_store import CodeStore
-from sfumato.study.server.survey.received_answer import Answer
+from sfumato.study.server.store import sql_tables
+from sfumato.study.server.store.database import BUSY_SECONDS, Database, LogStore, StorePart, told
+from sfumato.study.server.store.sql_tables import studies, survey_answers, survey_codes, survey_keys, survey_versions
+
+ID_LETTERS = 22  # 128 random bits in base64url
+ID_BYTES = 16
+LONGEST_CODE = 64
+UNKNOWN_VERSION = "unknown-version"
+BAD_TICKET = "bad-ticket"
+
+
+class SentAnswer(msgspec.Struct, forbid_unknown_fields=True):
+    """The message itself: numbers of the bits that are 1, ascending; nothing about the respondent."""
+
+    id: Annotated[str, msgspec.Meta(extra_json_schema={"pattern": f"^[A-Za-z0-9_-]{{{ID_LETTERS}}}$"})]
+    version: int
+    label: int
+    bits: Annotated[list[int], msgspec.Meta(description="Numbers of the bits that are 1, in ascending order.")]
+    ticket: str | None = None
+
+
+class Answer(NamedTuple):
+    """One answer as it is stored: a random name, the guidance it was perturbed by, its class and its bits."""
+
+    id: bytes
+    version: int
+    label: int
+    bits: bytes
+
+
+class AnswerError(ValueError):
+    """An answer that cannot be counted: a short code for programs, and a message."""
+
+    def __init__(self, code: str, message: str):
+        super().__init__(message)
+        self.code = code
+
+
+_decoder = msgspec.json.Decoder(SentAnswer)
+
+
+def read_answer(
+    body: bytes, *, width: int, classes: int, latest: int, good_ticket: Callable[[str, str], bool] | None = None
+) -> Answer:
+    """Check everything that can be checked without the database; `latest` is the newest version of the guidance.
+
+    `good_ticket` says whether a ticket is good for the name of an answer, where the survey is by invitation.
+    """
+    try:
+        sent = _decoder.decode(body)
+    except msgspec.MsgspecError:
+        raise AnswerError(
+            "malformed",
+            "An answer is a JSON object with `id`, `version`, `label`, `bits` and, by invitation, `ticket`.",
+        ) from None
+    if not 1 <= sent.version <= latest:
+        raise AnswerError(UNKNOWN_VERSION, "There is no such version of the guidance. Ask for guidance again.")
+    if not 0 <= sent.label < classes:
+        raise AnswerError("unknown-label", f"`label` must be the number of a class, 0 to {classes - 1}.")
+    try:
+        name = base64.b64decode(sent.id + "==", altchars=b"-_", validate=True)
+    except ValueError:
+        name = b""
+    # The last letter holds four bits that do not count: a second spelling of one name would be counted twice.
+    if len(name) != ID_BYTES or spelled(name) != sent.id:
+        raise AnswerError("bad-id", f"The id of an answer is 128 random bits: {ID_LETTERS} letters of base64url.")
+    answer = Answer(name, sent.version, sent.label, pack(sent.bits, width))
+    if good_ticket is not None and not (sent.ticket and good_ticket(sent.id, sent.ticket)):
+        raise AnswerError(
+            BAD_TICKET, "This survey is by invitation, and this answer has no valid ticket. Exchange your code for one."
+        )
+    return answer
+
+
+def spelled(identifier: bytes) -> str:
+    """The id as it travels."""
+    return base64.urlsafe_b64encode(identifier).rstrip(b"=").decode("ascii")
+
+
+def pack(ones: Sequence[int], width: int) -> bytes:
+    """Bit j of the answer is bit ``j % 8`` of byte ``j // 8``."""
+    value, before = 0, -1
+    for place in ones:
+        if not before < place < width:
+            raise AnswerError("bad-bits", f"The bits must be ascending numbers below {width}, each at most once.")
+        value |= 1 << place
+        before = place
+    return value.to_bytes((width + 7) // 8, "little")
+
+
+def unpack(packed: Sequence[bytes], width: int) -> Bits:
+    """Rows of zeros and ones (m x width)."""
+    rows = np.frombuffer(b"".join(packed), dtype=np.uint8).reshape(len(packed), (width + 7) // 8)
+    return np.unpackbits(rows, axis=1, count=width, bitorder="little")
+
+
+_PSS = padding.PSS(mgf=padding.MGF1(SHA384()), salt_length=0)
+
+
+class TicketKey:
+    """The private key behind a survey's tickets: made with the survey, kept in the database as bytes (`stored`), it
+    signs blinded names that it cannot read, and checks tickets."""
+
+    def __init__(self, stored: bytes):
+        loaded = load_der_private_key(stored, password=None)
+        assert isinstance(loaded, rsa.RSAPrivateKey)
+        self.stored = stored
+        self._numbers, self._public = loaded.private_numbers(), loaded.public_key()
+        self._n = self._numbers.public_numbers.n
+
+    @classmethod
+    def new(cls) -> TicketKey:
+        key = rsa.generate_private_key(EXPONENT, agreed.KEY_BITS)
+        return cls(key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption()))
+
+    @property
+    def public(self) -> str:
+        """The modulus, as the survey file has it."""
+        return agreed.write_number(self._n)
+
+    def sign(self, hidden: int) -> int:
+        """The signature of a blinded name, below the modulus.
+
+        A random factor of our own goes in and out again, so that the time it takes tells nothing about the key; the
+        result is checked, because one wrong half would give the key away.
+        """
+        n, p, q = self._n, self._numbers.p, self._numbers.q
+        factor = 2 + secrets.randbelow(n - 2)
+        given = hidden * pow(factor, EXPONENT, n) % n
+        by_p, by_q = pow(given % p, self._numbers.dmp1, p), pow(given % q, self._numbers.dmq1, q)
+        signature = (by_q + q * (self._numbers.iqmp * (by_p - by_q) % p)) * pow(factor, -1, n) % n
+        if pow(signature, EXPONENT, n) != hidden:
+            raise ArithmeticError("a signature came out wrong")
+        return signature
+
+    def fits(self, hidden: int) -> bool:
+        """Whether a blinded name is one: a number that this key can sign, and no trivial one."""
+        return 1 < hidden < self._n - 1
+
+    def is_good(self, survey_hash: str, name: str, ticket: str) -> bool:
+        """Whether this key signed the name of this answer for this survey."""
+        try:
+            signature = agreed.read_number(ticket).to_bytes(agreed.KEY_BYTES, "big")
+            self._public.verify(signature, agreed.message(survey_hash, name), _PSS, SHA384())
+        except (ValueError, InvalidSignature):
+            return False
+        return True
+
+
+# Codes of invitation: which are used, and for which blinded name. Nothing here meets an answer, in value or in time.
+#
+# A code is used up in a transaction of its own. What could still tell the order in which codes were used is taken away:
+#
+# - A used code is an overwritten row of the same size, so that SQLite writes it where it was.
+# - Used codes are written anew, a hundred at random with every exchange and in the order of their hashes: on PostgreSQL
+#   `xmin` and `ctid` of a code say when it was written last, not when it was used.
+# - SQLite's write-ahead log, which does keep an order, is emptied after every exchange (`forget_order`).
+
+MIXED = 100  # used codes that are written anew with every exchange
+PATIENCE = 250  # milliseconds that emptying the log waits for readers; it is tried again a second later
+UNUSED = bytes(32)
+
+
+class Exchange(NamedTuple):
+    """A code, and the hash of the blinded name that its holder wants signed."""
+
+    code: bytes
+    blinded: bytes
+
+
+class CodeStore(StorePart):
+    def add(self, study: str, number: int) -> list[str]:
+        """New single-use codes; only their hashes are kept."""
+        codes = [secrets.token_urlsafe(12) for _ in range(number)]
+        rows = [{"study": study, "hash": _hash(code.encode()), "used": False, "blinded": UNUSED} for code in codes]
+        with self._database.writing() as connection:
+            connection.execute(insert(survey_codes), rows)
+        return codes
+
+    def counts(self, study: str) -> tuple[int, int]:
+        """How many codes there are, and how many were used."""
+        query = select(survey_codes.c.used, func.count()).where(survey_codes.c.study == study)
+        found = {bool(used): int(n) for used, n in self._database.rows(query.group_by(survey_codes.c.used))}
+        return sum(found.values()), found.get(True, 0)
+
+    def exchange(self, study: str, asked: Sequence[Exchange]) -> list[bool]:
+        """Use up codes in one transaction; for each whether its blinded name may be signed.
+
+        A code is good for one blinded name for ever: who lost the signature asks again and gets the same.
+        """
+        table = survey_codes.c
+        wanted = {_hash(one.code) for one in asked}
+        with self._database.writing() as connection:
+            used = select(table.hash).where(table.study == study, table.used).order_by(func.random()).limit(MIXED)
+            wanted |= {bytes(found) for found in connection.execute(used).scalars()}
+            # One order for everybody: no two groups wait for each other.
+            rows = select(table.hash, table.used, table.blinded).where(table.study == study, table.hash.in_(wanted))
+            state: dict[bytes, bytes | None] = {
+                bytes(row.hash): bytes(row.blinded) if row.used else None
+                for row in connection.execute(rows.order_by(table.hash).with_for_update())
+            }
+            outcomes, new = [], False
+            for one in asked:
+                name = _hash(one.code)
+                if name in state and state[name] is None:
+                    state[name], new = one.blinded, True
+                outcomes.append(state.get(name) == one.blinded)
+            if new:
+                mine = (table.study == study, table.hash == bindparam("name"))
+                written = [{"name": name, "for_name": one} for name, one in sorted(state.items()) if one is not None]
+                used_up = update(survey_codes).where(*mine).values(used=True, blinded=bindparam("for_name"))
+                connection.execute(used_up, written)
+        return outcomes
+
+    def forget_order(self) -> bool:
+        """Empty SQLite's write-ahead log, which tells what was written when; False if a reader was in the way.
+
+        PostgreSQL has no such call: its log is the operator's to keep or not.
+        """
+        if self._database.engine.dialect.name != "sqlite":
+            return True
+        connection = self._database.engine.raw_connection()
+        try:
+            cursor = connection.cursor()
+            cursor.execute(f"PRAGMA busy_timeout = {PATIENCE}")
+            busy = cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+            cursor.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}")
+            return not busy
+        finally:
+            connection.close()
+
+    def key(self, study: str) -> TicketKey:
+        """The key that signs the tickets of a survey by invitation."""
+        return TicketKey(bytes(self._database.value(select(survey_keys.c.private).where(survey_keys.c.study == study))))
+
+
+def _hash(code: bytes) -> bytes:
+    return hashlib.sha256(code).digest()
+
 
 NEW, SAME, DIFFERENT = "new", "same", "different"
 AT_ONCE = 500  # names in one statement: SQLite allows 32,766 parameters
+Row = tuple[Any, ...]
 
 
-@dataclass(frozen=True)
-class Version:
+class Version(NamedTuple):
     """One version of the guidance with what it was computed from; `inputs` is the published text."""
 
     entry: LogEntry
@@ -44,8 +287,6 @@ class _CountedBeforeError(Exception):
 
 
 class SurveyStore(StorePart):
-    """The part of the store that knows surveys."""
-
     def __init__(self, database: Database, log: LogStore):
         super().__init__(database)
         self._log = log
@@ -53,7 +294,7 @@ class SurveyStore(StorePart):
         # Of answers there are many: these statements go to the driver as they are. Left to itself SQLite looks through
         # all answers of the study for those that wait.
         sqlite = database.engine.dialect.name == "sqlite"
-        place, by = ("?", f" INDEXED BY {WAITING}") if sqlite else ("%s", "")
+        place, by = ("?", f" INDEXED BY {sql_tables.WAITING}") if sqlite else ("%s", "")
         self._waiting = f"FROM survey_answers{by} WHERE study = {place} AND batch IS NULL"
         self._mark = (
             f"UPDATE survey_answers SET batch = {place} WHERE study = {place} AND id = {place} AND batch IS NULL"
@@ -66,11 +307,9 @@ class SurveyStore(StorePart):
 
         Usually none comes twice, so nothing is looked up before the database has refused one that it has.
         """
-        first: dict[bytes, tuple[Any, ...]] = {}
-        for answer in answers:
-            first.setdefault(answer.id, _content(answer))
+        first = {answer.id: answer for answer in reversed(answers)}
         # One order: no two groups wait for each other.
-        rows = [(study, name, *content) for name, content in sorted(first.items())]
+        rows = [(study, *answer) for answer in sorted(first.values())]
         kept, known = set(first), first
         try:
             with self._database.writing() as connection:
@@ -78,36 +317,31 @@ class SurveyStore(StorePart):
                     connection.exec_driver_sql(f"{self._insert} {self._row}", rows)
         except IntegrityError:  # of the group nothing was kept
             with self._database.writing() as connection:
-                kept = self._keep_others(connection, rows)
-                known = self._known(connection, study, list(first))
+                kept, known = self._keep_others(connection, rows)
         outcomes = []
         for answer in answers:
             if answer.id in kept:
                 outcomes.append(NEW)
                 kept.remove(answer.id)  # a second one of the same group is a repetition
             else:
-                outcomes.append(SAME if known[answer.id] == _content(answer) else DIFFERENT)
+                outcomes.append(SAME if known[answer.id] == answer else DIFFERENT)
         return outcomes
 
-    def _keep_others(self, connection: Connection, rows: Sequence[tuple[Any, ...]]) -> set[bytes]:
-        """Keep what is not there; the names of what was kept. What other processes keep meanwhile is no error."""
+    def _keep_others(self, connection: Connection, rows: Sequence[Row]) -> tuple[set[bytes], dict[bytes, Answer]]:
+        """Keep what is not there: the names of what was kept, and what all hold by then. What other processes keep
+        meanwhile is no error."""
         kept: set[bytes] = set()
+        known: dict[bytes, Answer] = {}
+        table = survey_answers.c
         for start in range(0, len(rows), AT_ONCE):
             some = rows[start : start + AT_ONCE]
             values = f"{', '.join([self._row] * len(some))} ON CONFLICT DO NOTHING RETURNING id"
-            found = connection.exec_driver_sql(f"{self._insert} {values}", tuple(cell for row in some for cell in row))
-            kept.update(bytes(name) for name in found.scalars())
-        return kept
-
-    def _known(self, connection: Connection, study: str, names: Sequence[bytes]) -> dict[bytes, tuple[Any, ...]]:
-        found: dict[bytes, tuple[Any, ...]] = {}
-        table = survey_answers.c
-        for start in range(0, len(names), AT_ONCE):
-            some = names[start : start + AT_ONCE]
-            query = select(table.id, table.version, table.label, table.bits)
-            for row in connection.execute(query.where(table.study == study, table.id.in_(some))):
-                found[bytes(row.id)] = (row.version, row.label, bytes(row.bits))
-        return found
+            new = connection.exec_driver_sql(f"{self._insert} {values}", tuple(cell for row in some for cell in row))
+            kept.update(bytes(name) for name in new.scalars())
+            query = select(table.id, table.version, table.label, table.bits).where(table.study == some[0][0])
+            for one in connection.execute(query.where(table.id.in_([row[1] for row in some]))):
+                known[bytes(one.id)] = Answer(bytes(one.id), one.version, one.label, bytes(one.bits))
+        return kept, known
 
     def count(self, study: str, *, waiting: bool = False) -> int:
         """How many answers there are, or how many no guidance has counted yet."""
@@ -133,19 +367,15 @@ class SurveyStore(StorePart):
                 yield row.label, bytes(row.bits)
 
     def closed(self, study: str) -> bool:
-        """Whether the owner closed the survey by hand."""
-        return bool(self._database.value(select(studies.c.state).where(studies.c.id == study)) == CLOSED)
+        return bool(self._database.value(select(studies.c.state).where(studies.c.id == study)) == sql_tables.CLOSED)
 
     def add_version(self, study: str, version: Version, counted: Sequence[bytes]) -> bool:
         """Append a version and mark the answers it counts, all or nothing; False if another process was first."""
-        entry = version.entry
+        entry, packed = version.entry, zlib.compress(version.inputs.encode("ascii"))
+        row = {"study": study, **entry.to_dict(), "hour": version.hour, "matrix": version.matrix, "inputs": packed}
         try:
             with self._database.writing() as connection:
-                about = {"hour": version.hour, "matrix": version.matrix}
-                packed = zlib.compress(version.inputs.encode("ascii"))
-                connection.execute(
-                    insert(survey_versions).values(study=study, **entry.to_dict(), **about, inputs=packed)
-                )
+                connection.execute(insert(survey_versions).values(**row))
                 marked = [(entry.version, study, name) for name in counted]
                 if marked and connection.exec_driver_sql(self._mark, marked).rowcount != len(marked):
                     raise _CountedBeforeError
@@ -180,7 +410,3 @@ class SurveyStore(StorePart):
     def hour(self) -> str:
         """The hour in UTC: what pages show answers by, and no finer."""
         return datetime.fromtimestamp(self._database.now(), UTC).strftime("%Y-%m-%dT%H")
-
-
-def _content(answer: Answer) -> tuple[Any, ...]:
-    return answer.version, answer.label, answer.bits

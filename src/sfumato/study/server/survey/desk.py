@@ -25,29 +25,22 @@ import numpy as np
 from sqlalchemy.exc import SQLAlchemyError
 from threadpoolctl import ThreadpoolController
 
-from sfumato.channels.guidance.guidance import Guidance, SurveyCounts, encode_matrix
+from sfumato.channels.guidance.guidance import SurveyCounts, encode_matrix
 from sfumato.study.protocol.agreed import LETTERS, LogEntry, read_number, write_number
 from sfumato.study.protocol.survey_file import SurveyStudy
 from sfumato.study.protocol.survey_guidance import guidance_for, inputs_hash
 from sfumato.study.server.context import Buckets
-from sfumato.study.server.logs import fault, log
-from sfumato.study.server.problems import ApiError, unavailable
 from sfumato.study.server.settings import Rate
-from sfumato.study.server.store import Store
-from sfumato.study.server.store.survey_store import NEW, SurveyStore, Version
-from sfumato.study.server.store.token_store import CodeStore, Exchange
-from sfumato.study.server.survey import received_answer
-from sfumato.study.server.survey.received_answer import Answer, AnswerError, read_answer, unpack
+from sfumato.study.server.shell import ApiError, fault, log, unavailable
+from sfumato.study.server.store import Store, survey_store
+from sfumato.study.server.store.survey_store import Answer, AnswerError, CodeStore, Exchange, SurveyStore, Version
 
 
 class TicketAsked(msgspec.Struct, forbid_unknown_fields=True):
     """An invitation, and the name of a future answer behind a random factor."""
 
-    code: Annotated[str, msgspec.Meta(extra_json_schema={"minLength": 1, "maxLength": received_answer.LONGEST_CODE})]
+    code: Annotated[str, msgspec.Meta(extra_json_schema={"minLength": 1, "maxLength": survey_store.LONGEST_CODE})]
     blinded: Annotated[str, msgspec.Meta(extra_json_schema={"pattern": f"^[A-Za-z0-9_-]{{{LETTERS}}}$"})]
-
-
-_decoder = msgspec.json.Decoder(TicketAsked)
 
 
 class TicketDesk:
@@ -68,14 +61,13 @@ class TicketDesk:
     async def exchange(self, body: bytes) -> bytes | None:
         """The signature as JSON; None where the code is unknown, or was used for another name."""
         try:
-            asked = _decoder.decode(body)
+            asked = msgspec.json.decode(body, type=TicketAsked)
             code, hidden = asked.code.encode(), read_number(asked.blinded)
         except (msgspec.MsgspecError, ValueError):
             code, hidden = b"", 0
-        if not self._key.fits(hidden) or not 0 < len(code) <= received_answer.LONGEST_CODE:
-            raise AnswerError(
-                "malformed", "Send `code`, your invitation, and `blinded`, 256 bytes that are below the key."
-            )
+        if not self._key.fits(hidden) or not 0 < len(code) <= survey_store.LONGEST_CODE:
+            words = "Send `code`, your invitation, and `blinded`, 256 bytes that are below the key."
+            raise AnswerError("malformed", words)
         blinded = hashlib.sha256(write_number(hidden).encode("ascii")).digest()
         if not await self._commit.put(Exchange(code, blinded)):
             return None
@@ -94,14 +86,12 @@ class TicketDesk:
                 self._order_shows = not self._codes.forget_order()
 
     async def close(self) -> None:
-        """Finish what is under way."""
         await self._commit.close()
         self._signer.shutdown(wait=True)
         self.tidy()
 
 
 Result = TypeVar("Result")
-
 LOOK_SECONDS = 1.0  # how often a process looks for versions and answers of other processes
 LOOK_AGAIN_SECONDS = 0.05
 REMEMBERED = 64  # older versions whose guidance stays in memory
@@ -123,6 +113,9 @@ class SurveyDesk:
         self.store, self.study, self.survey = store, study, survey
         self._commit: GroupCommit[Answer, str] = GroupCommit(self._write)
         self.tickets = TicketDesk(store.codes, study, survey) if survey.invitations else None
+        good_ticket = self.tickets.is_good if self.tickets else None
+        width, classes = survey.width, len(survey.classes)
+        self._read = functools.partial(survey_store.read_answer, width=width, classes=classes, good_ticket=good_ticket)
         self._closer = ThreadPoolExecutor(2, thread_name_prefix="survey")
         self._closing = threading.Lock()
         self._fresh = 0
@@ -133,14 +126,10 @@ class SurveyDesk:
         if first is None:
             empty = SurveyCounts(survey.width)
             # Of several processes that start together, one appends; all of them then read the same.
-            store.add_version(study, self._version(guidance_for(survey, empty), empty, None), [])
+            store.add_version(study, self._version(empty, None), [])
             first = store.version(study)
         assert first is not None
         self._show(first)
-
-    @property
-    def version(self) -> int:
-        return self.head.version
 
     def is_open(self) -> bool:
         """Whether the closing day lies ahead and its owner left it open: seen at every `look`, within a second."""
@@ -148,10 +137,10 @@ class SurveyDesk:
 
     async def ready(self, version: int) -> bytes | None:
         """Round 2: guidance of a version, as JSON; None where there is no such version."""
-        if version > self.version:
+        if version > self.head.version:
             await self.look(LOOK_AGAIN_SECONDS)
         found = self._ready.get(version)
-        if found is None and 1 <= version <= self.version:
+        if found is None and 1 <= version <= self.head.version:
             stored = await self.in_thread(self.store.version, self.study, version)
             assert stored is not None
             found = self._remember(stored)
@@ -160,8 +149,8 @@ class SurveyDesk:
     def _remember(self, version: Version) -> bytes:
         entry, matrix = version.entry, encode_matrix(version.directions)
         told = {"version": entry.version, "k": entry.k, "width": self.survey.width, "v": matrix}
-        message = msgspec.json.encode(told | {"sha256": entry.sha256, "head": entry.hash})
-        self._ready[entry.version] = message
+        told |= {"sha256": entry.sha256, "head": entry.hash}
+        self._ready[entry.version] = message = msgspec.json.encode(told)
         for oldest in sorted(self._ready)[:-REMEMBERED]:
             self._ready.pop(oldest, None)
         return message
@@ -173,26 +162,17 @@ class SurveyDesk:
     async def take(self, body: bytes) -> tuple[Answer, str]:
         """Keep one answer; returns when it is durable, with what became of it."""
         try:
-            answer = self._read(body)
+            answer = self._read(body, latest=self.head.version)
         except AnswerError as error:
-            if error.code != received_answer.UNKNOWN_VERSION:
+            if error.code != survey_store.UNKNOWN_VERSION:
                 raise
             await self.look(LOOK_AGAIN_SECONDS)  # another process may have issued it a moment ago
-            answer = self._read(body)
+            answer = self._read(body, latest=self.head.version)
         return answer, await self._commit.put(answer)
-
-    def _read(self, body: bytes) -> Answer:
-        return read_answer(
-            body,
-            width=self.survey.width,
-            classes=len(self.survey.classes),
-            latest=self.version,
-            good_ticket=None if self.tickets is None else self.tickets.is_good,
-        )
 
     def _write(self, answers: Sequence[Answer]) -> list[str]:
         outcomes = self.store.add(self.study, answers)
-        self._fresh += outcomes.count(NEW)
+        self._fresh += outcomes.count(survey_store.NEW)
         if self._fresh >= self.survey.batch:
             self._fresh = 0
             self._closer.submit(self.close_batches)
@@ -214,15 +194,14 @@ class SurveyDesk:
                 self._show(version if won else self.store.version(self.study) or latest)
 
     def _next(self, latest: Version, answers: Sequence[Answer]) -> Version:
-        bits = unpack([answer.bits for answer in answers], self.survey.width)
-        labels = np.array([answer.label for answer in answers], dtype=np.int64)
+        bits = survey_store.unpack([answer.bits for answer in answers], self.survey.width)
         # One thread: matrices are small, and several would only keep the processors from those who answer.
         with _libraries().limit(limits=1):
-            counts = SurveyCounts.from_json(latest.inputs) + SurveyCounts.of(bits, labels)
-            return self._version(guidance_for(self.survey, counts), counts, latest.entry)
+            counts = SurveyCounts.of(bits, np.array([answer.label for answer in answers], dtype=np.int64))
+            return self._version(SurveyCounts.from_json(latest.inputs) + counts, latest.entry)
 
-    def _version(self, guidance: Guidance, counts: SurveyCounts, previous: LogEntry | None) -> Version:
-        inputs = counts.to_json()
+    def _version(self, counts: SurveyCounts, previous: LogEntry | None) -> Version:
+        guidance, inputs = guidance_for(self.survey, counts), counts.to_json()
         entry = LogEntry.chained(
             previous.hash if previous else self.survey.root,
             version=previous.version + 1 if previous else 1,
@@ -253,13 +232,12 @@ class SurveyDesk:
         if self.tickets is not None:
             self.tickets.tidy()
         self._closed = self.store.closed(self.study)
-        if self.store.latest(self.study) > self.version and (found := self.store.version(self.study)) is not None:
+        if self.store.latest(self.study) > self.head.version and (found := self.store.version(self.study)) is not None:
             self._show(found)
         if self.store.count(self.study, waiting=True) >= self.survey.batch:
             self.close_batches()
 
     async def close(self) -> None:
-        """Finish what is under way."""
         await self._commit.close()
         if self.tickets is not None:
             await self.tickets.close()
@@ -336,7 +314,6 @@ class SurveyDesks:
         return self._rates.wait(hashlib.blake2b(address.encode(), key=self._secret, digest_size=16).hexdigest())
 
     async def close(self) -> None:
-        """Finish what is under way."""
         if self._watch is not None:
             self._watch.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -349,7 +326,6 @@ class SurveyDesks:
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
-
 LARGEST_GROUP = 2000  # rows of one transaction: larger ones make everybody wait without being cheaper
 LONGEST_QUEUE = 20_000  # answers in memory: beyond this the server is told to be busy instead of growing
 
@@ -371,7 +347,6 @@ class GroupCommit(Generic[Item, Outcome]):
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="group-commit")
 
     async def put(self, item: Item) -> Outcome:
-        """Wait until the item is durable."""
         if len(self._waiting) >= LONGEST_QUEUE:
             raise unavailable("disk")
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()

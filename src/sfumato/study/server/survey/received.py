@@ -22,14 +22,12 @@ from sfumato.study.protocol.agreed import LogEntry
 from sfumato.study.protocol.survey_file import SurveyStudy
 from sfumato.study.protocol.survey_guidance import survey_encoding
 from sfumato.study.server.store.sql_tables import CLOSED, OPEN
-from sfumato.study.server.store.survey_store import SurveyStore
-from sfumato.study.server.survey.received_answer import unpack
+from sfumato.study.server.store.survey_store import SurveyStore, unpack
 from sfumato.table import write_table
 from sfumato.table.statistics import Statistics
 
 MOST_ROWS = 5_000
-MOST_POINTS = 200
-"""Versions whose epsilon is computed: of more, evenly spread ones."""
+MOST_POINTS = 200  # versions whose epsilon is computed: of more, evenly spread ones
 
 
 def survey_progress(store: SurveyStore, study: str, survey: SurveyStudy) -> dict[str, Any]:

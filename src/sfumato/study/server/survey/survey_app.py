@@ -18,15 +18,14 @@ import msgspec
 from starlette.responses import Response
 
 from sfumato.study.protocol.agreed import Head, canonical_json
-from sfumato.study.server.problems import ApiError, busy, there, too_slow, wrong_method
-from sfumato.study.server.shell import DRESSED, FOR_PAGES, Receive, Scope, Send, dressed, path_of
-from sfumato.study.server.store.survey_store import DIFFERENT, NEW
+from sfumato.study.server import shell
+from sfumato.study.server.shell import ApiError, Receive, Scope, Send, dressed, path_of, there
+from sfumato.study.server.store.sql_tables import CLOSED, OPEN
+from sfumato.study.server.store.survey_store import BAD_TICKET, DIFFERENT, NEW, AnswerError, SentAnswer, spelled
 from sfumato.study.server.survey.desk import SurveyDesk, SurveyDesks, TicketAsked
-from sfumato.study.server.survey.received_answer import BAD_TICKET, AnswerError, SentAnswer, spelled
 
 PREFIX = "/api/v1/surveys/"
-PAGE = 1000
-"""Entries of the log in one answer."""
+PAGE = 1000  # entries of the log in one answer
 OPEN_TO_ALL = {"Access-Control-Allow-Origin": "*", "Cross-Origin-Resource-Policy": "cross-origin"}
 PREFLIGHT = OPEN_TO_ALL | {
     "Access-Control-Allow-Methods": "GET, POST",
@@ -34,40 +33,32 @@ PREFLIGHT = OPEN_TO_ALL | {
     "Access-Control-Max-Age": "86400",
 }
 _SAID = OPEN_TO_ALL | {"Content-Type": "application/json"}
-_JSON = dressed(((name.lower().encode(), value.encode()) for name, value in _SAID.items()), without=FOR_PAGES)
+_JSON = dressed(((name.lower().encode(), value.encode()) for name, value in _SAID.items()), without=shell.FOR_PAGES)
 
 
-class Asked:
-    """One request: the survey it is about, what follows in its address, and its body."""
+class Asked(NamedTuple):
+    """One request: what follows the survey in its address, and its body."""
 
-    __slots__ = ("_receive", "rest", "scope", "survey")
-
-    def __init__(self, scope: Scope, receive: Receive) -> None:
-        self.scope, self._receive = scope, receive
-        self.survey, _, self.rest = path_of(scope)[len(PREFIX) :].partition("/")
+    scope: Scope
+    receive: Receive
+    rest: str
 
     async def body(self) -> bytes:
         """The whole body; the shell limits its size and its pauses."""
         body, more = b"", True
         while more:
-            message = await self._receive()
+            message = await self.receive()
             if message["type"] == "http.disconnect":
-                raise too_slow()
+                raise shell.too_slow()
             body += message.get("body", b"")
             more = message.get("more_body", False)
         return body
-
-
-Taken = TypeVar("Taken")
 
 
 class ReadyMessage(msgspec.Struct, forbid_unknown_fields=True):
     """Round 2 names the version of round 1; it says nothing else."""
 
     version: int
-
-
-_ready = msgspec.json.Decoder(ReadyMessage)
 
 
 IN_PATH = {"in": "path", "required": True}
@@ -85,6 +76,7 @@ ANYWHERE = {404: "There is no such survey or version.", 429: "Too many requests.
 TAKEN = {201: "Counted.", 200: "Already counted.", 403: "The ticket is not valid.", 409: "Another answer has this id."}
 SIGNED = {200: "The signature.", 403: "The code is not valid."}
 
+Taken = TypeVar("Taken")
 Handler = Callable[[SurveyDesk, Asked], Awaitable[tuple[int, bytes]]]
 
 
@@ -97,8 +89,7 @@ class Route(NamedTuple):
     operation: dict[str, Any]
 
 
-ROUTES: dict[str, Route] = {}
-"""By what follows the survey in the address."""
+ROUTES: dict[str, Route] = {}  # by what follows the survey in the address
 
 
 def _answers(
@@ -132,7 +123,6 @@ def _answers(
 
 
 def described() -> dict[str, Any]:
-    """Paths of the API's description."""
     return {route.path: {route.method.lower(): route.operation} for route in ROUTES.values()}
 
 
@@ -146,7 +136,7 @@ async def inquiry(desk: SurveyDesk, _: Asked) -> tuple[int, bytes]:
 async def ready(desk: SurveyDesk, asked: Asked) -> tuple[int, bytes]:
     """Round 2: guidance of a version."""
     try:
-        version = _ready.decode(await asked.body()).version
+        version = msgspec.json.decode(await asked.body(), type=ReadyMessage).version
     except msgspec.MsgspecError:
         raise ApiError(422, "malformed", 'Send {"version": n}, the version that the inquiry named.') from None
     found = await desk.ready(version)
@@ -156,7 +146,6 @@ async def ready(desk: SurveyDesk, asked: Asked) -> tuple[int, bytes]:
 
 
 async def _taken(desk: SurveyDesk, take: Callable[[bytes], Awaitable[Taken]], asked: Asked) -> Taken:
-    """What an open desk makes of a body."""
     if not desk.is_open():
         raise ApiError(410, "closed", "The survey is closed and accepts no more answers.")
     try:
@@ -188,15 +177,9 @@ async def ticket(desk: SurveyDesk, asked: Asked) -> tuple[int, bytes]:
 @_answers("GET", "", {200: "The survey."})
 async def describe(desk: SurveyDesk, _: Asked) -> tuple[int, bytes]:
     """What is asked, by whom, until when."""
-    found = {
-        "id": desk.study,
-        "hash": desk.survey.hash,
-        "state": "open" if desk.is_open() else "closed",
-        "closes": desk.survey.closes,
-        "survey": desk.survey.to_dict(),
-        "file": canonical_json(desk.survey.to_dict()),
-    }
-    return 200, msgspec.json.encode(found)
+    survey, asked = desk.survey, desk.survey.to_dict()
+    found = {"id": desk.study, "hash": survey.hash, "state": OPEN if desk.is_open() else CLOSED}
+    return 200, msgspec.json.encode(found | {"closes": survey.closes, "survey": asked, "file": canonical_json(asked)})
 
 
 @_answers("GET", "log", {200: "Entries.", **UNLIKE}, parameter=AFTER)
@@ -213,7 +196,7 @@ async def log(desk: SurveyDesk, asked: Asked) -> tuple[int, bytes]:
 async def inputs(desk: SurveyDesk, asked: Asked) -> tuple[int, bytes]:
     """Counts behind a version."""
     version = int(asked.rest.split("/")[1])
-    found = await desk.in_thread(desk.store.version, desk.study, version) if version <= desk.version else None
+    found = await desk.in_thread(desk.store.version, desk.study, version) if version <= desk.head.version else None
     if found is None:
         raise ApiError(404, "unknown-version", "There is no such version of the guidance.")
     return 200, found.inputs.encode("ascii")
@@ -228,32 +211,27 @@ async def head(desk: SurveyDesk, _: Asked) -> tuple[int, bytes]:
 _INPUTS = re.compile(r"log/[0-9]{1,18}/inputs")
 
 
-class SurveyApp:
+async def survey_app(desks: SurveyDesks, scope: Scope, receive: Receive, send: Send) -> None:
     """Finds the survey, limits the client, and answers; what it cannot answer it raises, for the shell to word."""
-
-    def __init__(self, desks: SurveyDesks) -> None:
-        self._desks = desks
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            asked = Asked(scope, receive)
-            rest = "log/{version}/inputs" if _INPUTS.fullmatch(asked.rest) else asked.rest
-            scope["route"] = route = there(ROUTES.get(rest), "page")
-            allowed = ("GET", "HEAD", "OPTIONS") if route.method == "GET" else (route.method, "OPTIONS")
-            if scope["method"] not in allowed:
-                raise wrong_method(allowed)
-            if scope["method"] == "OPTIONS":
-                await Response(status_code=204, headers=PREFLIGHT)(scope, receive, send)
-                return
-            client = scope.get("client")
-            if seconds := self._desks.too_many(client[0] if client else ""):
-                raise busy(seconds)
-            desk = there(await self._desks.find(asked.survey[:64]), "survey")
-            status, body = await route.handler(desk, asked)
-        except Exception as error:
-            refusal = error if isinstance(error, ApiError) else self._desks.note(error)
-            refusal.headers = {**OPEN_TO_ALL, **(refusal.headers or {})}
-            raise refusal from None
-        headers = [*_JSON, (b"content-length", b"%d" % len(body))]
-        await send({"type": "http.response.start", "status": status, "headers": headers, DRESSED: True})
-        await send({"type": "http.response.body", "body": body})
+    try:
+        survey, _, rest = path_of(scope)[len(PREFIX) :].partition("/")
+        shape = "log/{version}/inputs" if _INPUTS.fullmatch(rest) else rest
+        scope["route"] = route = there(ROUTES.get(shape), "page")
+        allowed = ("GET", "HEAD", "OPTIONS") if route.method == "GET" else (route.method, "OPTIONS")
+        if scope["method"] not in allowed:
+            raise shell.wrong_method(allowed)
+        if scope["method"] == "OPTIONS":
+            await Response(status_code=204, headers=PREFLIGHT)(scope, receive, send)
+            return
+        client = scope.get("client")
+        if seconds := desks.too_many(client[0] if client else ""):
+            raise shell.busy(seconds)
+        desk = there(await desks.find(survey[:64]), "survey")
+        status, body = await route.handler(desk, Asked(scope, receive, rest))
+    except Exception as error:
+        refusal = error if isinstance(error, ApiError) else desks.note(error)
+        refusal.headers = {**OPEN_TO_ALL, **(refusal.headers or {})}
+        raise refusal from None
+    headers = [*_JSON, (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": status, "headers": headers, shell.DRESSED: True})
+    await send({"type": "http.response.body", "body": body})

@@ -11,10 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.core.records import Record
-from sfumato.study.server.child_process import Child
-
-FOLDER = "SFUMATO_CHECKED_FOLDER"
-"""Variable that tells a child which folder it may see."""
+from sfumato.study.server.child_process import FOLDER, Child
 
 
 @dataclass(frozen=True)
@@ -55,22 +52,17 @@ class Verdict(Record):
 
 
 DIED = "The file could not be read within the memory and time that any release needs. It was refused."
-_QUIET = {
-    "ARROW_DEFAULT_MEMORY_POOL": "system",
-    "OPENBLAS_NUM_THREADS": "1",
-    "OMP_NUM_THREADS": "1",
-    "PYTHONDONTWRITEBYTECODE": "1",
-}
+_ONE = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "PYTHONDONTWRITEBYTECODE")
+_QUIET = {"ARROW_DEFAULT_MEMORY_POOL": "system", **dict.fromkeys(_ONE, "1")}
 STARTING_SECONDS = 120
-WALL = 4
-"""Seconds by the clock for each of processor time: no file is refused because the machine is busy."""
+WALL = 4  # seconds by the clock for each of processor time: no file is refused because the machine is busy
 
 
 class Checker(Child):
     """One process; a job at a time."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__("sfumato.study.server.validation.checker", _QUIET | {FOLDER: str(folder.resolve())})
+        super().__init__("check", _QUIET | {FOLDER: str(folder.resolve())})
         self.confined: list[str] = self._answer(STARTING_SECONDS)["confined"]
 
     def check(self, job: dict[str, Any], seconds: float) -> dict[str, Any] | None:

@@ -68,13 +68,8 @@ def check_release(path: Path, definition: Mapping[str, Any], limits: Limits) -> 
     except UNREADABLE:
         return Verdict.refused(NOT_PARQUET)
     proved = max(recomputed(card).proved, card.stated_guarantee().proved)
-    return Verdict(
-        rows=card.rows,
-        epsilon=proved if math.isfinite(proved) else None,
-        card=card.to_dict(),
-        identity=held.identity,
-        sketch=held.sketch,
-    )
+    epsilon = proved if math.isfinite(proved) else None
+    return Verdict(card.rows, epsilon, card.to_dict(), identity=held.identity, sketch=held.sketch)
 
 
 def check_table(path: Path, definition: Mapping[str, Any], limits: Limits) -> Verdict:

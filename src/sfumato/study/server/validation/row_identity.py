@@ -22,12 +22,9 @@ from numpy.typing import NDArray
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.ledger.memories import RowHash
 
-SKETCH_ROWS = 1024
-"""Different rows that a sketch keeps; a release with fewer is in it completely."""
-STEPS = 2.0**16
-"""Cells of one range are told apart in so many steps."""
-NOT_REPORTED = -(2.0**40)
-"""Stands for a cell that is not reported: further out than any that is."""
+SKETCH_ROWS = 1024  # different rows that a sketch keeps; a release with fewer is in it completely
+STEPS = 2.0**16  # cells of one range are told apart in so many steps
+NOT_REPORTED = -(2.0**40)  # stands for a cell that is not reported: further out than any that is
 _PUBLIC_KEY = bytes(16)
 ENTRY = np.dtype([("hash", "<u8"), ("times", "<u4")])
 

@@ -34,8 +34,7 @@ COLOURS = 7
 _PLACES = {name: place for place, name in enumerate(CLASSIFIERS)}
 ROW_HEIGHT, CURVE_HEIGHT = 26, 240
 MIDDLE = ROW_HEIGHT / 2
-DODGE = 6
-"""Pixels between whiskers of the same number of sites."""
+DODGE = 6  # pixels between whiskers of the same number of sites
 Lines = Sequence[tuple[str, Mapping[str, Any]]]
 """Classifier and the `by_sites` of its results."""
 
@@ -92,7 +91,6 @@ def mark(classifier: str) -> Markup:
 
 
 def sign(classifier: str) -> Markup:
-    """Its sign in the middle of text."""
     place = {"viewBox": "-8 -8 16 16", "width": 16, "height": 16}
     return tag("svg", mark(classifier), **place, class_=f"sign {series(classifier)}", aria_hidden="true")
 
@@ -110,9 +108,7 @@ def error_row(words: str, rate: Mapping[str, Any], scale: Scale, drawn: Markup, 
         for end in rate["interval"]:
             shapes.append(_put(scale.share(end), MIDDLE, tag("path", d="M0-4v8", class_="whisker")))
         shapes.append(_put(scale.share(rate["error"]), MIDDLE, drawn))
-    return tag(
-        "svg", tag("title", words), *shapes, class_=f"row {kind}".strip(), role="img", width="100%", height=ROW_HEIGHT
-    )
+    return _picture(f"row {kind}".strip(), ROW_HEIGHT, [tag("title", words), *shapes])
 
 
 def curve(lines: Lines) -> Markup | None:
@@ -135,12 +131,11 @@ def curve(lines: Lines) -> Markup | None:
     for number, (name, found) in enumerate(lines):
         shift = f"translate({trimmed(DODGE * (number - (len(lines) - 1) / 2))} 0)"
         shapes.append(tag("g", *_series(name, found, places, scale), class_=series(name), transform=shift))
-    return tag("svg", *shapes, class_="curve", role="img", width="100%", height=CURVE_HEIGHT)
+    return _picture("curve", CURVE_HEIGHT, shapes)
 
 
-def _ends(name: str, found: Mapping[str, Any]) -> str:
-    both = found["points"][0], found["points"][-1]
-    return f"{name}: " + ", ".join(f"{percent(one['error'])} with {counted(one['sites'], 'site')}" for one in both)
+def _picture(kind: str, height: int, shapes: Iterable[Markup]) -> Markup:
+    return tag("svg", *shapes, class_=kind, role="img", width="100%", height=height)
 
 
 def _axes(scale: Scale, places: Mapping[int, float]) -> Iterator[Markup]:
@@ -149,6 +144,11 @@ def _axes(scale: Scale, places: Mapping[int, float]) -> Iterator[Markup]:
         yield tag("text", percent(tick), x=-8, y=_y(tick, scale) + 4, class_="tick side")
     for count, place in places.items():
         yield tag("text", str(count), x=share(place), y=CURVE_HEIGHT + 18, class_="tick middle")
+
+
+def _ends(name: str, found: Mapping[str, Any]) -> str:
+    both = found["points"][0], found["points"][-1]
+    return f"{name}: " + ", ".join(f"{percent(one['error'])} with {counted(one['sites'], 'site')}" for one in both)
 
 
 def _known(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -180,8 +180,7 @@ def _put(place: float, y: float, child: Markup) -> Markup:
 
 
 HEIGHT = 140
-MOST_BARS = 72
-"""Hours shown: three days; what lies before is in the sum."""
+MOST_BARS = 72  # hours shown: three days; what lies before is in the sum
 
 
 def round_top(largest: float) -> float:
@@ -209,7 +208,7 @@ def bars(words: str, values: Sequence[tuple[str, float]]) -> Markup | None:
         place = {"x": f"{trimmed(width * (number + 0.1))}%", "width": f"{trimmed(0.8 * width)}%"}
         told = tag("title", f"{name}: {value:g}")
         shapes.append(tag("rect", told, **place, y=HEIGHT - height, height=height, class_="count"))
-    return tag("svg", *shapes, class_="curve s0", role="img", width="100%", height=HEIGHT)
+    return _picture("curve s0", HEIGHT, shapes)
 
 
 def steps(words: str, points: Sequence[tuple[float, float]], last: float) -> Markup | None:
@@ -224,7 +223,7 @@ def steps(words: str, points: Sequence[tuple[float, float]], last: float) -> Mar
         if before is not None and before != y:
             shapes.append(tag("line", x1=first, x2=first, y1=before, y2=y, class_="step"))
         before = y
-    return tag("svg", *shapes, class_="curve s0", role="img", width="100%", height=HEIGHT)
+    return _picture("curve s0", HEIGHT, shapes)
 
 
 def _frame(words: str, top: float) -> list[Markup]:

@@ -5,29 +5,33 @@ Where a browser asked, a refusal is a page too.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.resources import files
+from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import parse_qsl
 
 import jinja2
 from fastapi import Depends, Request
 from fastapi.responses import HTMLResponse, Response
+from starlette.staticfiles import StaticFiles
 
 from sfumato.auditing.report.markup import templates
 from sfumato.core.web import is_own_origin
 from sfumato.guarantee.rounding import epsilon_at_most
 from sfumato.study.protocol.messages import StudyInfo
 from sfumato.study.server.context import Context, Ctx, StudyId
-from sfumato.study.server.problems import STATUSES, ApiError, busy, forbidden, not_found, there
+from sfumato.study.server.shell import STATUSES, ApiError, Scope, busy, forbidden, not_found, there
 from sfumato.study.server.store import Caller
 from sfumato.study.server.store.token_store import OWNER
 from sfumato.study.server.web.charts import percent
 
-COOKIE = "sfumato-session"
-"""A random id in it stands for a token."""
+FOLDER = files("sfumato.study.server.web")
+COOKIE = "sfumato-session"  # a random id in it stands for a token
 MOST_FIELDS = 10
 
 
@@ -69,7 +73,6 @@ class Visit:
         return str(self.request.url.replace(path=ROOT.get(), query="", fragment="")).rstrip("/")
 
     def page(self, template: str, status: int = 200, **values: Any) -> HTMLResponse:
-        """A page of this study for this caller."""
         return page(template, status, caller=self.caller, study=self.study, **values)
 
 
@@ -145,7 +148,7 @@ def environment() -> jinja2.Environment:
 
 @cache
 def static_file(name: str) -> bytes:
-    return files("sfumato.study.server.web").joinpath("static", name).read_bytes()
+    return FOLDER.joinpath("static", name).read_bytes()
 
 
 def page(template: str, status: int = 200, **values: Any) -> HTMLResponse:
@@ -170,3 +173,52 @@ def error_page(request: Request, error: ApiError) -> HTMLResponse | None:
     )
     response.headers.update(error.headers or {})
     return response
+
+
+# The respondent's page: files that the server sends, with the policy that a browser holds it to.
+
+HASHES = "page_hashes.json"
+
+
+def page_files() -> dict[str, bytes]:
+    """Name -> content, in the order of names."""
+    folder = FOLDER.joinpath("survey")
+    return {item.name: item.read_bytes() for item in sorted(folder.iterdir(), key=lambda item: item.name)}
+
+
+def page_hash(found: dict[str, bytes]) -> str:
+    """By which anybody recognises the published one: `LC_ALL=C sha256sum * | sha256sum` says it in the folder."""
+    lines = (f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in sorted(found.items()))
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def published_hashes() -> dict[str, Any]:
+    """`released`: version -> hash of its page; `current`: of the files that this package was built from."""
+    read: dict[str, Any] = json.loads(FOLDER.joinpath(HASHES).read_text(encoding="utf-8"))
+    return read
+
+
+def write_page(folder: Path) -> None:
+    """Copy the page into an existing folder: plain files, to be served by anybody from anywhere."""
+    for name, content in page_files().items():
+        (folder / name).write_bytes(content)
+
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self' https:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+)
+"""Witnesses are asked over https; nothing else leaves."""
+
+
+class RespondentFiles(StaticFiles):
+    """The static folder that a respondent's browser runs."""
+
+    def __init__(self) -> None:
+        super().__init__(directory=str(FOLDER.joinpath("survey")), html=True)
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        response = await super().get_response(path, scope)
+        response.headers["Content-Security-Policy"] = POLICY
+        response.headers["Cache-Control"] = "no-cache"  # asked for again, so that a mended page reaches everybody
+        return response

@@ -15,7 +15,7 @@ from sfumato.study.protocol.pool_study import PoolStudy
 from sfumato.study.protocol.survey_file import SurveyStudy
 
 if TYPE_CHECKING:  # the child has no use for a database
-    from sfumato.study.server.folder import DataFolder
+    from sfumato.study.server.settings import DataFolder
     from sfumato.study.server.store import Store
 
 RESPONDENTS = "respondents"

@@ -20,16 +20,14 @@ from sqlalchemy.exc import SQLAlchemyError
 from sfumato.core.errors import SfumatoError
 from sfumato.study.protocol.messages import ModelInfo
 from sfumato.study.server.child_process import Child
-from sfumato.study.server.folder import DataFolder
-from sfumato.study.server.logs import log
-from sfumato.study.server.settings import Settings
+from sfumato.study.server.settings import DataFolder, Settings
+from sfumato.study.server.shell import log
 from sfumato.study.server.store import Store
-from sfumato.study.server.store.model_store import LEASE_SECONDS
+from sfumato.study.server.store.store import LEASE_SECONDS
 from sfumato.study.server.worker.job import Job
 
 IDLE_SECONDS = 2.0
-TOLD_SECONDS = 0.5
-"""Progress is written at most so often."""
+TOLD_SECONDS = 0.5  # progress is written at most so often
 LONGEST_SECONDS = 6 * 3600.0
 NOTHING = "There is nothing to train on yet: no site has pushed a release, or nobody has answered."
 TOO_LONG = "Training took longer than the server allows. Choose another classifier."
@@ -65,7 +63,6 @@ class Worker:
         self._thread.start()
 
     def wake(self) -> None:
-        """Something was queued."""
         self._something.set()
 
     def stop(self, seconds: float = 30.0) -> None:
@@ -89,16 +86,8 @@ class Worker:
 
     def _train(self, study: str, model: ModelInfo) -> None:
         self._log("training-started", study=study, model=model.id, classifier=model.classifier)
-        job = Job.of(
-            self._store,
-            self._folder,
-            study,
-            model.text,
-            memory=self._settings.training_memory,
-            niceness=self._niceness,
-            sites=model.sites,
-            column=model.column,
-        )
+        limits = {"memory": self._settings.training_memory, "niceness": self._niceness}
+        job = Job.of(self._store, self._folder, study, model.text, **limits, sites=model.sites, column=model.column)
         if not job.train:
             job.clean()
             self._store.models.fail(model.id, self._name, NOTHING)
@@ -154,14 +143,9 @@ class Worker:
                 self._folder.settle(Path(job.out), self._folder.model(study, model))
         except (OSError, SfumatoError):
             return {"failed": GONE_WRONG}
-        self._store.models.finish(
-            model,
-            self._name,
-            results=done["results"],
-            card=done["card"],
-            used=job.used(done["card"]),
-            contains_rows=bool(done["card"]["contains_rows"]),
-        )
+        results, card, rows = done["results"], done["card"], bool(done["card"]["contains_rows"])
+        used = job.used(card)
+        self._store.models.finish(model, self._name, results=results, card=card, used=used, contains_rows=rows)
         return {"done": True}
 
 
@@ -171,7 +155,7 @@ class Training(Child):
     def __init__(self, job: Job) -> None:
         threads = str(max(1, (os.cpu_count() or 2) // 2))  # the rest is left to the server
         quiet = {"OPENBLAS_NUM_THREADS": threads, "OMP_NUM_THREADS": threads}
-        super().__init__("sfumato.study.server.worker.trainer", quiet)
+        super().__init__("train", quiet)
         with contextlib.suppress(OSError):  # a child that is gone already is found out by its silence
             self.tell(job.to_dict())
 
