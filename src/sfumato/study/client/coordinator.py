@@ -30,22 +30,8 @@ from sfumato.release.auditable import NoiseCommitment, noise_entry
 from sfumato.release.check_rows import read_cells
 from sfumato.release.release import card_inside, carries_more
 from sfumato.release.signature import COUNTS
-from sfumato.study.client.connection import (
-    Address,
-    BrokenOffError,
-    Connection,
-    Patience,
-    RefusedError,
-    Signed,
-    Speaker,
-    UnansweredError,
-    body_of,
-    json_of,
-    message_of,
-    messages_of,
-    misshapen,
-    pieces_of,
-)
+from sfumato.study.client import connection
+from sfumato.study.client.connection import Address, Connection, Patience, Speaker, message_of, messages_of
 from sfumato.study.protocol import messages
 
 # What leaves a site in a push: one file, whose content is fully described by the card inside it.
@@ -169,7 +155,7 @@ class Coordinator(Speaker):
             found = self._connection.ask(
                 "PUT", path, content=content, signed=signed, headers=headers, params={"purpose": purpose}
             )
-        except (UnansweredError, BrokenOffError) as error:
+        except (connection.UnansweredError, connection.BrokenOffError) as error:
             raise type(error)(f"{error} {UNACKNOWLEDGED}") from None
         receipt = message_of(messages.Receipt, found)
         if receipt.sha256 != parcel.sha256 or receipt.rows != parcel.rows:
@@ -199,7 +185,7 @@ class Coordinator(Speaker):
         """What there is at an address, or None."""
         try:
             return self._connection.ask("GET", path)
-        except RefusedError as error:
+        except connection.RefusedError as error:
             if error.status != 404:
                 raise
             return None
@@ -209,7 +195,7 @@ class Coordinator(Speaker):
         signed = self._signing(messages.withdraw_wish(study, sha256))
         self._connection.ask("DELETE", _path(study, "releases", sha256), signed=signed)
 
-    def _signing(self, wish: Mapping[str, str]) -> Signed | None:
+    def _signing(self, wish: Mapping[str, str]) -> connection.Signed | None:
         signer = self._signer
         return None if signer is None else lambda: messages.signed_header(signer, wish)
 
@@ -275,7 +261,7 @@ class Coordinator(Speaker):
             wish["parameters"] = stated  # which a server of 0.2 does not know
         found = self._connection.ask("POST", _path(study, "models"), json=wish, once=True)
         if not isinstance(found, dict) or not isinstance(found.get("id"), str):
-            raise misshapen()
+            raise connection.misshapen()
         return str(found["id"])
 
     def models(self, study: str) -> list[messages.ModelInfo]:
@@ -306,7 +292,7 @@ class Coordinator(Speaker):
         with new_file(out) as file, self._connection.answer("GET", _path(study, "models", model, "file")) as response:
             length = response.headers.get("Content-Length")
             total, done = int(length) if length else None, 0
-            for piece in pieces_of(response, PIECE):
+            for piece in connection.pieces_of(response, PIECE):
                 file.write(piece)
                 done += len(piece)
                 progress("Receiving", done, total)
@@ -342,7 +328,7 @@ def until_done(ask: Callable[[], list[Any]], what: str, progress: Progress, paus
 
 def _said(entry: str, what: str) -> str:
     """What the coordinator added to an entry: the day on which it took it, or its answer."""
-    found = json_of(entry.encode())
+    found = connection.json_of(entry.encode())
     return str(found.get(what)) if isinstance(found, dict) else ""
 
 
@@ -377,7 +363,7 @@ def export_survey(coordinator: Coordinator, study: str, out: Path, *, force: boo
     names = set()
     with tempfile.TemporaryFile() as packed:
         with coordinator._connection.answer("GET", _path(study, "survey", "export")) as response:
-            for piece in pieces_of(response, PIECE):
+            for piece in connection.pieces_of(response, PIECE):
                 packed.write(piece)
         with new_folder(out, force=force) as folder:
             try:
@@ -410,7 +396,7 @@ class LogReader(Speaker):
 
     def _part(self, path: str) -> bytes:
         with self._connection.answer("GET", f"{LOG}/{path}") as response:
-            return body_of(response, 8 << 20)
+            return connection.body_of(response, 8 << 20)
 
     def copy(self, key: NoteKey | None = None, known: LogCopy | None = None) -> LogCopy:
         """The log as it is now; `key` is what it must be signed by, without one the key that it shows."""

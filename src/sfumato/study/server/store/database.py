@@ -16,20 +16,7 @@ from sqlalchemy import URL, Connection, Engine, Executable, Select, delete, even
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from sfumato.core.errors import CardError, UsageError
-from sfumato.ledger.notes import (
-    TILE,
-    TILE_LEVELS,
-    Checkpoint,
-    LogProof,
-    Nodes,
-    NoteSigner,
-    grown,
-    inclusion,
-    kept_signer,
-    leaf_hash,
-    root_of,
-    tile_width,
-)
+from sfumato.ledger import notes
 from sfumato.ledger.public_log import LONGEST_ENTRY, packed
 from sfumato.study.protocol.messages import LogReceipt
 from sfumato.study.server.settings import Settings
@@ -175,12 +162,12 @@ class LogStore:
         self._database, self._settings = database, settings
 
     @functools.cached_property
-    def signer(self) -> NoteSigner:
+    def signer(self) -> notes.NoteSigner:
         """The log's key, made at first use: by one, whoever asks at the same time."""
         names = self._settings.host_names()
         name = self._settings.log_name or f"{names[0] if names else f'sfumato-{secrets.token_hex(6)}'}/log"
         try:
-            return kept_signer(self._settings.data / KEY_FILE, name, known=self.size() > 0)
+            return notes.kept_signer(self._settings.data / KEY_FILE, name, known=self.size() > 0)
         except ValueError as error:
             raise UsageError(f"SFUMATO_LOG_NAME cannot be the name of the log. {error}") from None
 
@@ -196,7 +183,7 @@ class LogStore:
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
         size = int(connection.execute(_SIZE).scalar_one())
         connection.execute(insert(log_entries).values(number=size, entry=entry))
-        for level, number, found in grown(_nodes(connection), size, leaf_hash(entry)):
+        for level, number, found in notes.grown(_nodes(connection), size, notes.leaf_hash(entry)):
             connection.execute(insert(log_nodes).values(level=level, number=number, hash=found))
         return size
 
@@ -222,19 +209,21 @@ class LogStore:
             return self._note(connection, int(connection.execute(_SIZE).scalar_one()) if size is None else size)
 
     def _note(self, connection: Connection, size: int) -> str:
-        note = Checkpoint(self.signer.key.name, size, root_of(_nodes(connection), size)).signed_by(self.signer)
+        note = notes.Checkpoint(self.signer.key.name, size, notes.root_of(_nodes(connection), size)).signed_by(
+            self.signer
+        )
         seen = select(log_cosignatures.c.line).where(log_cosignatures.c.size == size).order_by(log_cosignatures.c.name)
         return note + "".join(connection.execute(seen).scalars())
 
     def proof(self, number: int) -> str:
         """That an entry is in the log, under the checkpoint that it made: the same text whenever it is asked for."""
         with self._database.reading() as connection:
-            path = inclusion(_nodes(connection), number, number + 1)
-            return LogProof(number, tuple(path), self._note(connection, number + 1)).text
+            path = notes.inclusion(_nodes(connection), number, number + 1)
+            return notes.LogProof(number, tuple(path), self._note(connection, number + 1)).text
 
     def tile(self, level: int, number: int, width: int) -> bytes | None:
         """Hashes of a tile; None where the log is not so long."""
-        query = select(log_nodes.c.hash).where(log_nodes.c.level == level * TILE_LEVELS)
+        query = select(log_nodes.c.hash).where(log_nodes.c.level == level * notes.TILE_LEVELS)
         found = self._part(level, number, width, query, log_nodes.c.number)
         return None if found is None else b"".join(found)
 
@@ -244,9 +233,9 @@ class LogStore:
         return None if found is None else packed(found)
 
     def _part(self, level: int, number: int, width: int, query: Select[Any], place: Any) -> list[bytes] | None:
-        query = query.where(place.between(number * TILE, number * TILE + width - 1)).order_by(place)
+        query = query.where(place.between(number * notes.TILE, number * notes.TILE + width - 1)).order_by(place)
         with self._database.reading() as connection:
-            if width > tile_width(int(connection.execute(_SIZE).scalar_one()), level, number):
+            if width > notes.tile_width(int(connection.execute(_SIZE).scalar_one()), level, number):
                 return None
             return [bytes(one) for one in connection.execute(query).scalars()]
 
@@ -254,7 +243,7 @@ class LogStore:
 _SIZE = select(func.coalesce(func.max(log_entries.c.number) + 1, 0))
 
 
-def _nodes(connection: Connection) -> Nodes:
+def _nodes(connection: Connection) -> notes.Nodes:
     def node(level: int, number: int) -> bytes:
         here = (log_nodes.c.level == level, log_nodes.c.number == number)
         found = connection.execute(select(log_nodes.c.hash).where(*here)).scalar()

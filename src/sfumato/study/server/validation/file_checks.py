@@ -17,17 +17,7 @@ import pyarrow.parquet as pq
 from sfumato.core.errors import SfumatoError
 from sfumato.guarantee.card import recomputed
 from sfumato.mechanisms.central.plan import MOST_CELLS
-from sfumato.release.check_rows import (
-    UNREADABLE,
-    check_content,
-    check_fields,
-    check_rows,
-    counts_identity,
-    embedded_card,
-    noisy_counts,
-    parquet_blocks,
-    read_cells,
-)
+from sfumato.release import check_rows
 from sfumato.release.release import carries_more
 from sfumato.study.protocol.pool_study import PoolStudy
 from sfumato.study.protocol.study_file import objections
@@ -52,20 +42,20 @@ def check_release(path: Path, definition: Mapping[str, Any], limits: Limits) -> 
                 wrong = _too_large(file.metadata, path.stat().st_size, limits)
             if wrong is not None:
                 return Verdict.refused(wrong)
-            card = embedded_card(file, limits.card_bytes)
+            card = check_rows.embedded_card(file, limits.card_bytes)
             if reasons := objections(study, card):
                 return Verdict.refused(*(reason[:1000] for reason in reasons[:50]))
             if study.plan is not None:
-                found = noisy_counts(read_cells(path), study.plan, card)
-                return Verdict(rows=found.rows, card=card.to_dict(), identity=counts_identity(found.cells))
-            check_content(file, card)
+                found = check_rows.noisy_counts(check_rows.read_cells(path), study.plan, card)
+                return Verdict(rows=found.rows, card=card.to_dict(), identity=check_rows.counts_identity(found.cells))
+            check_rows.check_content(file, card)
             held = RowIdentity(card.made_by().width)
-            check_rows(parquet_blocks(file), card, also=held.add)
+            check_rows.check_rows(check_rows.parquet_blocks(file), card, also=held.add)
     except SfumatoError as error:
         return Verdict.refused(str(error)[:1000])
     except MemoryError:  # Arrow's own is an ArrowException too
         raise
-    except UNREADABLE:
+    except check_rows.UNREADABLE:
         return Verdict.refused(NOT_PARQUET)
     proved = max(recomputed(card).proved, card.stated_guarantee().proved)
     epsilon = proved if math.isfinite(proved) else None
@@ -86,7 +76,7 @@ def check_table(path: Path, definition: Mapping[str, Any], limits: Limits) -> Ve
         return Verdict.refused(str(error)[:1000].replace(str(path), "The test table"))
     except MemoryError:  # Arrow's own is an ArrowException too
         raise
-    except UNREADABLE:
+    except check_rows.UNREADABLE:
         return Verdict.refused("The test table cannot be read. Give a CSV or Parquet file with the study's columns.")
     if rows == 0:
         return Verdict.refused("The test table has no rows.")
@@ -96,7 +86,7 @@ def check_table(path: Path, definition: Mapping[str, Any], limits: Limits) -> Ve
 def _no_counts(file: pq.ParquetFile, limits: Limits) -> str | None:
     if file.metadata.num_rows > MOST_CELLS or file.metadata.num_row_groups > limits.row_groups:
         return "The file has more counts than any plan asks for."
-    check_fields(file)
+    check_rows.check_fields(file)
     if carries_more(file):
         return "The file contains more than counts and card: another program has written to it."
     return None
