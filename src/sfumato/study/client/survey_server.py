@@ -279,10 +279,8 @@ def verify_survey(
     for number, entry in enumerate(chosen, start=1):
         check_counts(server, survey, entry, server.guidance(Inquiry(entry.version, entry.k, entry.hash), survey.width))
         progress("Versions", number, len(chosen))
-    newest, named = entries[-1], bool(server.link.hash)
-    return Verified(
-        len(entries), len(chosen), newest.answers, newest.version, newest.hash, survey.hash, named, witnesses=said
-    )
+    newest, counted = entries[-1], (len(entries), len(chosen), entries[-1].answers)
+    return Verified(*counted, newest.version, newest.hash, survey.hash, bool(server.link.hash), said)
 
 
 def witness_survey(server: SurveyServer, path: Path) -> dict[str, Any]:

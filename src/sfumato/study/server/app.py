@@ -18,6 +18,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from sqlalchemy.exc import DataError, DBAPIError, SQLAlchemyError
 from starlette.exceptions import HTTPException
+from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from sfumato import __version__
@@ -28,7 +29,7 @@ from sfumato.study.server.context import Context
 from sfumato.study.server.routes import log as public_log
 from sfumato.study.server.routes import pages, studies
 from sfumato.study.server.settings import Certificate, Settings
-from sfumato.study.server.shell import ApiError, Receive, Scope, Send, Shell, log, path_of
+from sfumato.study.server.shell import ApiError, Shell, log, path_of
 from sfumato.study.server.survey.desk import SurveyDesks
 from sfumato.study.server.survey.survey_app import PREFIX, described, survey_app
 from sfumato.study.server.web.rendering import ROOT, RespondentFiles, error_page

@@ -13,7 +13,7 @@ import re
 import sys
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Container, Iterable, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import IO, Any, TypeVar
@@ -22,6 +22,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sfumato.core.web import HEADERS
 from sfumato.study.protocol.messages import ErrorMessage
@@ -221,11 +222,6 @@ class Metrics:
         return generate_latest(self.registry)
 
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Refuse = Callable[[Request, Exception], Awaitable[Response]]
 """What is answered where an application raised instead of answering."""
 RawHeader = tuple[bytes, bytes]
@@ -301,7 +297,7 @@ _LARGE = re.compile(r"/api/v1/studies/[^/]+/(releases/[^/]+|test)")
 class Shell:
     """An ASGI application around others. It never reads a body itself, so that large ones can stream through."""
 
-    def __init__(self, app: App, settings: Settings, metrics: Metrics, refuse: Refuse) -> None:
+    def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics, refuse: Refuse) -> None:
         self._app, self._settings, self._metrics, self._refuse = app, settings, metrics, refuse
         names = {name.lower() for name in settings.host_names()}
         self._ours = {*names, *LOOPBACK} if names else None

@@ -25,7 +25,7 @@ from sfumato.reconstruction.reconstruct import METHODS
 from sfumato.study.pooling.gather import FIRST_ROUND, Pushed, add_counts
 from sfumato.study.protocol import messages
 from sfumato.study.protocol.messages import DONE, DensityInfo, Invited, ModelInfo, Receipt, ReleaseInfo, StudyInfo
-from sfumato.study.protocol.pool_study import PoolStudy, trains
+from sfumato.study.protocol.pool_study import PoolStudy
 from sfumato.study.protocol.survey_file import SurveyStudy
 from sfumato.study.server.accept_push import Push, keep_test_table
 from sfumato.study.server.context import AnyCaller, Context, Ctx, Owner, Sent, Sha256, SiteCaller, check_signed, seen_by
@@ -258,12 +258,11 @@ def train_model(training: Training, caller: Owner, context: Ctx) -> ModelInfo:
         chosen = choose_classifier(classifier, parameters)
     except UsageError as error:
         raise ApiError(422, "invalid", str(error)) from None
-    study = context.store.studies.find(caller.study)
-    if study is not None and not trains(study.definition):
+    study = context.store.studies.read(caller.study)
+    if isinstance(study, PoolStudy) and study.schema.label is None:
         words = "The study has no column to predict, so there is nothing to train. Reconstruct its columns."
         raise ApiError(409, "no-label", words)
-    pooled = context.store.studies.read(caller.study)
-    if isinstance(pooled, PoolStudy) and isinstance(pooled.plan, ScoringPlan):
+    if isinstance(study, PoolStudy) and isinstance(study.plan, ScoringPlan):
         raise ApiError(409, "first-round", FIRST_ROUND)
     more = {"contains_rows": chosen.keeps_rows, "sites": sites, "parameters": chosen.parameters}
     return _queued(context, caller.study, chosen.name, **more)

@@ -314,9 +314,7 @@ def _release(row: Any) -> ReleaseInfo:
 
 def presence_of(row: Any) -> dict[str, float] | None:
     """Epsilon and delta of a person's presence, where they were recorded."""
-    if row.presence_epsilon is None:
-        return None
-    return {"epsilon": row.presence_epsilon, "delta": row.presence_delta}
+    return None if row.presence_epsilon is None else {"epsilon": row.presence_epsilon, "delta": row.presence_delta}
 
 
 def guarantee_words(

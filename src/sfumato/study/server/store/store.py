@@ -183,9 +183,8 @@ class StudyStore(StorePart):
         with self._database.writing() as connection:
             about = {"kind": study.kind, "name": study.name, "hash": study.hash, "created": self._database.today()}
             definition = json.dumps(study.to_dict(), ensure_ascii=False, allow_nan=False)
-            connection.execute(
-                insert(studies).values(id=identity, **about, definition=definition, state=sql_tables.OPEN)
-            )
+            about |= {"id": identity, "definition": definition, "state": sql_tables.OPEN}
+            connection.execute(insert(studies).values(**about))
             if key is not None:
                 connection.execute(insert(sql_tables.survey_keys).values(study=identity, private=key.stored))
             return identity, add_token(connection, identity, OWNER)

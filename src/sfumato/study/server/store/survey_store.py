@@ -75,10 +75,8 @@ def read_answer(
     try:
         sent = _decoder.decode(body)
     except msgspec.MsgspecError:
-        raise AnswerError(
-            "malformed",
-            "An answer is a JSON object with `id`, `version`, `label`, `bits` and, by invitation, `ticket`.",
-        ) from None
+        words = "An answer is a JSON object with `id`, `version`, `label`, `bits` and, by invitation, `ticket`."
+        raise AnswerError("malformed", words) from None
     if not 1 <= sent.version <= latest:
         raise AnswerError(UNKNOWN_VERSION, "There is no such version of the guidance. Ask for guidance again.")
     if not 0 <= sent.label < classes:
@@ -92,9 +90,8 @@ def read_answer(
         raise AnswerError("bad-id", f"The id of an answer is 128 random bits: {ID_LETTERS} letters of base64url.")
     answer = Answer(name, sent.version, sent.label, pack(sent.bits, width))
     if good_ticket is not None and not (sent.ticket and good_ticket(sent.id, sent.ticket)):
-        raise AnswerError(
-            BAD_TICKET, "This survey is by invitation, and this answer has no valid ticket. Exchange your code for one."
-        )
+        words = "This survey is by invitation, and this answer has no valid ticket. Exchange your code for one."
+        raise AnswerError(BAD_TICKET, words)
     return answer
 
 
@@ -295,10 +292,9 @@ class SurveyStore(StorePart):
         # all answers of the study for those that wait.
         sqlite = database.engine.dialect.name == "sqlite"
         place, by = ("?", f" INDEXED BY {sql_tables.WAITING}") if sqlite else ("%s", "")
-        self._waiting = f"FROM survey_answers{by} WHERE study = {place} AND batch IS NULL"
-        self._mark = (
-            f"UPDATE survey_answers SET batch = {place} WHERE study = {place} AND id = {place} AND batch IS NULL"
-        )
+        here = f"WHERE study = {place} AND batch IS NULL"
+        self._waiting = f"FROM survey_answers{by} {here}"
+        self._mark = f"UPDATE survey_answers SET batch = {place} {here} AND id = {place}"
         self._insert = "INSERT INTO survey_answers (study, id, version, label, bits) VALUES"
         self._row = f"({', '.join([place] * 5)})"
 

@@ -109,7 +109,7 @@ def _cached_disclosure(matrix: str, k: int, sizes: tuple[int, ...], floor: float
 
 def write_parts(store: SurveyStore, study: str, survey: SurveyStudy, folder: Path) -> list[Path]:
     """Received bits as releases, in `folder`/part-00001/{release.parquet, card.json}: a part by version."""
-    parts, encoding = [], survey_encoding(survey)
+    parts, encoding, floor, link = [], survey_encoding(survey), survey.floor, survey.link
     for number in range(1, store.latest(study) + 1):
         received = list(store.answers(study, number))
         version = store.version(study, number) if received else None
@@ -117,9 +117,7 @@ def write_parts(store: SurveyStore, study: str, survey: SurveyStudy, folder: Pat
             continue
         bits = unpack([bits for _, bits in received], survey.width)
         matrix = encode_matrix(version.directions)
-        mechanism = GuidedProjection(
-            guidance=matrix, floor=survey.floor, link=survey.link, guidance_reason=FROM_A_SURVEY
-        )
+        mechanism = GuidedProjection(guidance=matrix, floor=floor, link=link, guidance_reason=FROM_A_SURVEY)
         mechanism.fit_statistics(Statistics.empty(encoding.width), encoding)
         layout = Layout(mechanism, encoding, like_original=False)
         card = make_card(layout, mechanism.guarantee().beside_exact_label(), rows=len(bits))

@@ -16,10 +16,11 @@ from urllib.parse import parse_qs
 
 import msgspec
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from sfumato.study.protocol.agreed import Head, canonical_json
 from sfumato.study.server import shell
-from sfumato.study.server.shell import ApiError, Receive, Scope, Send, dressed, path_of, there
+from sfumato.study.server.shell import ApiError, dressed, path_of, there
 from sfumato.study.server.store.sql_tables import CLOSED, OPEN
 from sfumato.study.server.store.survey_store import BAD_TICKET, DIFFERENT, NEW, AnswerError, SentAnswer, spelled
 from sfumato.study.server.survey.desk import SurveyDesk, SurveyDesks, TicketAsked

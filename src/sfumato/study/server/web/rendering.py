@@ -19,13 +19,14 @@ import jinja2
 from fastapi import Depends, Request
 from fastapi.responses import HTMLResponse, Response
 from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
 
 from sfumato.auditing.report.markup import templates
 from sfumato.core.web import is_own_origin
 from sfumato.guarantee.rounding import epsilon_at_most
 from sfumato.study.protocol.messages import StudyInfo
 from sfumato.study.server.context import Context, Ctx, StudyId
-from sfumato.study.server.shell import STATUSES, ApiError, Scope, busy, forbidden, not_found, there
+from sfumato.study.server.shell import STATUSES, ApiError, busy, forbidden, not_found, there
 from sfumato.study.server.store import Caller
 from sfumato.study.server.store.token_store import OWNER
 from sfumato.study.server.web.charts import percent
