@@ -179,10 +179,8 @@ class Address:
 
 
 class PinnedContext(ssl.SSLContext):
-    """TLS with the one server whose certificate has this fingerprint, whoever issued it and whatever name it bears.
-
-    The handshake proves that the server has the certificate's key; nothing is sent before the fingerprint was compared.
-    """
+    """TLS with the one server whose certificate has this fingerprint, whoever issued it and whatever name it bears. The
+    handshake proves that the server has the certificate's key; nothing is sent before the fingerprint was compared."""
 
     certificate: str
 
@@ -305,11 +303,8 @@ class Connection:
         once: bool = False,
         **words: Any,
     ) -> Iterator[httpx.Response]:
-        """The first answer that is not to be tried again, if it is a good one; its body is not read yet.
-
-        `content` and `signed` are asked for anew for every attempt; `words` are those of a request: json, headers,
-        params.
-        """
+        """The first answer that is not to be tried again, if it is a good one; its body is not read yet. `content` and
+        `signed` are asked for anew for every attempt; `words` are those of a request: json, headers, params."""
         for attempt in range(self._patience.attempts):
             last = attempt == self._patience.attempts - 1
             body = content() if content else None

@@ -248,10 +248,8 @@ class Coordinator(Speaker):
     def train(
         self, study: str, classifier: str, sites: str = messages.ALL_SITES, parameters: Mapping[str, Any] | None = None
     ) -> str:
-        """Queue a training, on all sites or on those that agree; returns the id of the model to come.
-
-        `classifier` may hold parameters itself ("svm kernel=sigmoid"), as a study's definition does.
-        """
+        """Queue a training, on all sites or on those that agree; returns the id of the model to come. `classifier` may
+        hold parameters itself ("svm kernel=sigmoid"), as a study's definition does."""
         if sites not in messages.TRAINED_ON:
             words = f"Models are trained on sites that are one of: {', '.join(messages.TRAINED_ON)}. Got {sites!r}."
             raise UsageError(words)

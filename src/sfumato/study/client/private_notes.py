@@ -20,10 +20,8 @@ UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError)
 
 @dataclass(frozen=True)
 class PrivateNotes:
-    """Notes by name; a child says what they are, and which keys each has.
-
-    `what` and `way_out` are the words for a file that cannot be read.
-    """
+    """Notes by name; a child says what they are, and which keys each has. `what` and `way_out` are the words for a file
+    that cannot be read."""
 
     path: Path
     file: ClassVar[str]

@@ -155,11 +155,9 @@ class Device:
 def prepare(
     server: SurveyServer, answers: Mapping[str, Any], accepts: RespondAsked, device: Device | None = None
 ) -> Prepared:
-    """Wait until the level is acceptable, check the guidance, and draw the bits.
-
-    An invitation is exchanged first, as long before the answer as can be; without `tickets` it is not, and what is
-    drawn can only be looked at. Without `max_epsilon` any finite epsilon is accepted. `pinned` witnesses must agree.
-    """
+    """Wait until the level is acceptable, check the guidance, and draw the bits. An invitation is exchanged first, as
+    long before the answer as can be; without `tickets` it is not, and what is drawn can only be looked at. Without
+    `max_epsilon` any finite epsilon is accepted. `pinned` witnesses must agree."""
     device, max_epsilon = device or Device(), accepts.max_epsilon
     if accepts.max_level < 1:
         raise UsageError(f"--max-level must be at least 1. Got {accepts.max_level} instead.")

@@ -190,10 +190,8 @@ def check_log(
     heads: RememberedHeads | None,
     pinned: Sequence[str] = (),
 ) -> str:
-    """Whether the guidance follows from its counts and stands in a log that continues the one remembered.
-
-    Returns what witnesses say. Those that the survey file or the link names may be silent; `pinned` ones may not.
-    """
+    """Whether the guidance follows from its counts and stands in a log that continues the one remembered. Returns what
+    witnesses say. Those that the survey file or the link names may be silent; `pinned` ones may not."""
     entries = server.log(survey.root)
     by_version = {entry.version: entry for entry in entries}
     mine = by_version.get(asked.version)
@@ -266,10 +264,8 @@ class Verified(NamedTuple):
 def verify_survey(
     server: SurveyServer, *, last: int | None = None, pinned: Sequence[str] = (), progress: Progress = silent
 ) -> Verified:
-    """Follow the log, and recompute the `last` versions (all without it); an error says what does not fit.
-
-    Witnesses are asked as a respondent asks them; `pinned` ones must answer.
-    """
+    """Follow the log, and recompute the `last` versions (all without it); an error says what does not fit. Witnesses
+    are asked as a respondent asks them; `pinned` ones must answer."""
     survey, _ = server.describe()
     entries = server.log(survey.root)
     if not entries:

@@ -51,10 +51,8 @@ class Received(NamedTuple):
 
 @contextlib.asynccontextmanager
 async def received_body(request: Request, context: Context, who: str) -> AsyncIterator[Received]:
-    """The body as a file that vanishes when the block ends, unless it was moved away.
-
-    Uploads are counted for every site (`who`): one that lets many of its own stall keeps no other out.
-    """
+    """The body as a file that vanishes when the block ends, unless it was moved away. Uploads are counted for every
+    site (`who`): one that lets many of its own stall keeps no other out."""
     if context.uploads[who] >= context.settings.max_site_pushes:
         context.metrics.quota_refusals.labels("uploads").inc()
         raise busy(5, "uploads of this site")

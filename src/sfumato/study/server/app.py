@@ -45,11 +45,9 @@ class Api(FastAPI):
 
 
 class Coordinator(Shell):
-    """What uvicorn serves, and what a foreign application may mount.
-
-    `api` answers owners, sites and people at a browser; respondents come by the thousand and have an application of
-    their own beside it (decision 0029). `state` holds `context`, `store`, `settings` and `surveys`.
-    """
+    """What uvicorn serves, and what a foreign application may mount. `api` answers owners, sites and people at a
+    browser; respondents come by the thousand and have an application of their own beside it (decision 0029). `state`
+    holds `context`, `store`, `settings` and `surveys`."""
 
     def __init__(self, api: FastAPI) -> None:
         self.api, self.state = api, api.state

@@ -29,11 +29,9 @@ def limit(what: int, most: int) -> None:
 
 
 def check_files() -> None:
-    """Read one job a line, answer one verdict a line, until the input ends, which it does when the parent does.
-
-    Memory is limited for good, processor time anew for every job, and no file can be written. Where the system allows,
-    there is no network and only the received files are seen (`confine`). A file that kills the child is refused.
-    """
+    """Read one job a line, answer one verdict a line, until the input ends, which it does when the parent does. Memory
+    is limited for good, processor time anew for every job, and no file can be written. Where the system allows, there
+    is no network and only the received files are seen (`confine`). A file that kills the child is refused."""
     say = own_output()
     limit(resource.RLIMIT_CORE, 0)
     limit(resource.RLIMIT_FSIZE, 0)
@@ -64,11 +62,9 @@ NO_MEMORY = "Training this classifier on this pool needs more memory than the se
 
 
 def train_models() -> None:
-    """Read one job, tell how far it is line by line, and end with the results or the reason.
-
-    It gives way to the server's own work, may take only so much memory, is the first to go when the machine has none
-    left, and ends when its parent does: the input stays open as long as the parent lives.
-    """
+    """Read one job, tell how far it is line by line, and end with the results or the reason. It gives way to the
+    server's own work, may take only so much memory, is the first to go when the machine has none left, and ends when
+    its parent does: the input stays open as long as the parent lives."""
     say, stated = own_output(), json.loads(sys.stdin.readline())
     os.nice(int(stated["niceness"]))
     with contextlib.suppress(OSError):

@@ -47,10 +47,8 @@ _PROCESSORS: dict[str, tuple[int, dict[str, int]]] = {
 
 
 def confine(readable: Iterable[Path]) -> list[str]:
-    """Give up everything but reading the `readable` folders and Python's own; what of it the system could do.
-
-    To be called before there is a second thread: it holds for this one and for those that it starts.
-    """
+    """Give up everything but reading the `readable` folders and Python's own; what of it the system could do. To be
+    called before there is a second thread: it holds for this one and for those that it starts."""
     if sys.platform != "linux":
         return []
     libc = ctypes.CDLL(None, use_errno=True)
@@ -87,10 +85,8 @@ def _give_up_files(libc: ctypes.CDLL, readable: list[Path]) -> bool:
 
 
 def _give_up_network(libc: ctypes.CDLL) -> bool:
-    """By instructions (code, jump if so, jump if not, value): calls in the list fail with EPERM, others pass.
-
-    Calls in another numbering (32 bits, x32) could mean anything, and end the process.
-    """
+    """By instructions (code, jump if so, jump if not, value): calls in the list fail with EPERM, others pass. Calls in
+    another numbering (32 bits, x32) could mean anything, and end the process."""
     if platform.machine() not in _PROCESSORS:
         return False
     processor, refused = _PROCESSORS[platform.machine()]
@@ -113,9 +109,7 @@ LONGEST_ANSWER = 64 << 20
 
 class Child:
     """A process that does `what`, with pipes at both ends, and of the environment only what every program may know.
-
-    `-P`: the folder in which the server happens to run is no place for modules.
-    """
+    `-P`: the folder in which the server happens to run is no place for modules."""
 
     def __init__(self, what: str, environment: Mapping[str, str]) -> None:
         known = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}

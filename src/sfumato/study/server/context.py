@@ -50,11 +50,8 @@ class Buckets:
 
 
 class FairTurns:
-    """`size` turns at a time, at most `each` of them of one site.
-
-    Whoever asks for a hundred waits behind himself: a site that comes later has its turn after at most one of every
-    other. All calls come from one event loop.
-    """
+    """`size` turns at a time, at most `each` of them of one site. Whoever asks for a hundred waits behind himself: a
+    site that comes later has its turn after at most one of every other. All calls come from one event loop."""
 
     def __init__(self, size: int, each: int) -> None:
         self._size, self._each = size, each
@@ -105,11 +102,9 @@ DISK_THREADS = 16
 
 
 class Context:
-    """What all routes share. Opening it opens store and folder; nothing runs yet.
-
-    Threads that write to the disk (`disk`) and that wait for a validator are counted apart from those that answer small
-    requests, which therefore never wait for a large push. `uploads` are pushes under way, by site.
-    """
+    """What all routes share. Opening it opens store and folder; nothing runs yet. Threads that write to the disk
+    (`disk`) and that wait for a validator are counted apart from those that answer small requests, which therefore
+    never wait for a large push. `uploads` are pushes under way, by site."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings, self.store = settings, Store.open(settings)

@@ -120,9 +120,7 @@ class ReleaseStore:
 
     def record(self, arrived: Arrived, quota: Quota | None = None) -> Recorded:
         """Make a release visible. Of concurrent pushes of one content, or of the same rows in other files, one is new.
-
-        `quota` is the most that the site may have with it.
-        """
+        `quota` is the most that the site may have with it."""
         # What the card says of earlier releases of the same rows; never less than what was recomputed for this one.
         stated, hidden = arrived.card.get("earlier_releases") or {}, hidden_presence(arrived.card)
         values = {

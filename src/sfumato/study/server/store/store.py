@@ -172,10 +172,8 @@ class StudyStore(StorePart):
     """Studies as their owners defined them."""
 
     def create(self, study: Study) -> tuple[str, str]:
-        """A new study; returns its id and the owner's token, which is kept nowhere else.
-
-        A survey by invitation gets its own key: the public half in the file that is hashed, the private one here.
-        """
+        """A new study; returns its id and the owner's token, which is kept nowhere else. A survey by invitation gets
+        its own key: the public half in the file that is hashed, the private one here."""
         identity, key = new_id(), None
         if isinstance(study, SurveyStudy):
             key = TicketKey.new() if study.invitations else None
@@ -255,10 +253,8 @@ class ModelStore(StorePart):
     def finish(
         self, model: str, worker: str, *, results: Plain, card: Plain, used: Iterable[str], contains_rows: bool
     ) -> bool:
-        """The model is done and its file is in place; `used` are hashes of the releases it was trained on.
-
-        A release that was withdrawn while the model was trained marks it too.
-        """
+        """The model is done and its file is in place; `used` are hashes of the releases it was trained on. A release
+        that was withdrawn while the model was trained marks it too."""
         used = sorted(set(used))
         with self._database.writing() as connection:
             held = select(models.c.study).where(*_held(model, worker)).with_for_update()

@@ -69,9 +69,7 @@ def read_answer(
     body: bytes, *, width: int, classes: int, latest: int, good_ticket: Callable[[str, str], bool] | None = None
 ) -> Answer:
     """Check everything that can be checked without the database; `latest` is the newest version of the guidance.
-
-    `good_ticket` says whether a ticket is good for the name of an answer, where the survey is by invitation.
-    """
+    `good_ticket` says whether a ticket is good for the name of an answer, where the survey is by invitation."""
     try:
         sent = _decoder.decode(body)
     except msgspec.MsgspecError:
@@ -142,11 +140,9 @@ class TicketKey:
         return agreed.write_number(self._n)
 
     def sign(self, hidden: int) -> int:
-        """The signature of a blinded name, below the modulus.
-
-        A random factor of our own goes in and out again, so that the time it takes tells nothing about the key; the
-        result is checked, because one wrong half would give the key away.
-        """
+        """The signature of a blinded name, below the modulus. A random factor of our own goes in and out again, so that
+        the time it takes tells nothing about the key; the result is checked, because one wrong half would give the key
+        away."""
         n, p, q = self._n, self._numbers.p, self._numbers.q
         factor = 2 + secrets.randbelow(n - 2)
         given = hidden * pow(factor, EXPONENT, n) % n
@@ -207,10 +203,8 @@ class CodeStore(StorePart):
         return sum(found.values()), found.get(True, 0)
 
     def exchange(self, study: str, asked: Sequence[Exchange]) -> list[bool]:
-        """Use up codes in one transaction; for each whether its blinded name may be signed.
-
-        A code is good for one blinded name for ever: who lost the signature asks again and gets the same.
-        """
+        """Use up codes in one transaction; for each whether its blinded name may be signed. A code is good for one
+        blinded name for ever: who lost the signature asks again and gets the same."""
         table = survey_codes.c
         wanted = {_hash(one.code) for one in asked}
         with self._database.writing() as connection:
@@ -237,9 +231,7 @@ class CodeStore(StorePart):
 
     def forget_order(self) -> bool:
         """Empty SQLite's write-ahead log, which tells what was written when; False if a reader was in the way.
-
-        PostgreSQL has no such call: its log is the operator's to keep or not.
-        """
+        PostgreSQL has no such call: its log is the operator's to keep or not."""
         if self._database.engine.dialect.name != "sqlite":
             return True
         connection = self._database.engine.raw_connection()
@@ -300,9 +292,7 @@ class SurveyStore(StorePart):
 
     def add(self, study: str, answers: Sequence[Answer]) -> list[str]:
         """Keep answers in one transaction; for each one whether it is new, the same as before, or not to be kept.
-
-        Usually none comes twice, so nothing is looked up before the database has refused one that it has.
-        """
+        Usually none comes twice, so nothing is looked up before the database has refused one that it has."""
         first = {answer.id: answer for answer in reversed(answers)}
         # One order: no two groups wait for each other.
         rows = [(study, *answer) for answer in sorted(first.values())]

@@ -44,10 +44,7 @@ class TicketAsked(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class TicketDesk:
-    """Where an invitation becomes a ticket: the code is used up, durably, before the blinded name is signed.
-
-    `exchange` codes for signatures; `is_good` recognises a ticket, and nothing else about it.
-    """
+    """Where an invitation becomes a ticket: the code is used up, durably, before the blinded name is signed."""
 
     def __init__(self, codes: CodeStore, study: str, survey: SurveyStudy):
         self._codes, self._study, self._key = codes, study, codes.key(study)
@@ -219,10 +216,8 @@ class SurveyDesk:
         self.head = entry
 
     async def look(self, patience: float = LOOK_SECONDS) -> None:
-        """See versions that other processes added, and close a batch that they and we filled together.
-
-        Nothing is done if that was done less than `patience` seconds ago: no client can make us ask the database often.
-        """
+        """See versions that other processes added, and close a batch that they and we filled together. Nothing is done
+        if that was done less than `patience` seconds ago: no client can make us ask the database often."""
         if time.monotonic() - self._looked < patience:
             return
         self._looked = time.monotonic()
@@ -289,11 +284,8 @@ class SurveyDesks:
             self.tell()
 
     def note(self, error: Exception) -> ApiError:
-        """Count an error by its type and place; returns what the client is told.
-
-        Faults are logged once a minute and all together: no line says when a respondent asked. All calls come from one
-        event loop.
-        """
+        """Count an error by its type and place; returns what the client is told. Faults are logged once a minute and
+        all together: no line says when a respondent asked. All calls come from one event loop."""
         away = isinstance(error, SQLAlchemyError)  # the database went away: nothing was acknowledged
         fields = fault(error)
         self._noted["database" if away else "fault", fields["fault"], *fields["where"]] += 1

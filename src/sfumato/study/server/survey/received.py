@@ -96,10 +96,8 @@ def _cached_epsilon(matrix: str, k: int, sizes: tuple[int, ...], floor: float, l
 
 @lru_cache(maxsize=64)
 def _cached_disclosure(matrix: str, k: int, sizes: tuple[int, ...], floor: float, link: Link) -> dict[str, float]:
-    """Disclosure where every choice is as likely as another: the server does not know who answered what.
-
-    `share` is of `of_bits`, the sum of the questions' log2 choices.
-    """
+    """Disclosure where every choice is as likely as another: the server does not know who answered what. `share` is of
+    `of_bits`, the sum of the questions' log2 choices."""
     rng = np.random.default_rng(0)
     people = np.column_stack([rng.integers(0, size, 1000) for size in sizes])
     found = disclosure(people, AnswerSpace(sizes), decode_matrix(matrix, sum(sizes), k), floor, link, draws=1000)

@@ -1,10 +1,8 @@
 """What respondents and auditors ask of a survey, as an ASGI application of its own; see docs/survey-protocol.md.
 
-It stands beside the application for owners and sites, inside the same shell: limits on bodies, headers, refusals and
-metrics are the shell's. A framework between the two would cost more than the answer itself (decision 0029): inquiry and
-guidance are ready-made bytes, and an answer is decoded in one step and waits for nothing but its transaction.
-
-Any page may call these routes: they know no cookie and no token.
+A framework between the shell and this would cost more than the answer itself (decision 0029): inquiry and guidance are
+ready-made bytes, and an answer is decoded in one step and waits for nothing but its transaction. Any page may call
+these routes: they know no cookie and no token.
 """
 
 from __future__ import annotations

@@ -16,11 +16,9 @@ from sfumato.study.server.child_process import FOLDER, Child
 
 @dataclass(frozen=True)
 class Limits(Record):
-    """Of one Parquet file. A page of noise hardly compresses: a file that grows a hundredfold is a bomb.
-
-    Equal values in a row take no room at all, however many: so cells are counted, too. Two categories of which one is
-    reported a thousand times as often as the other come to 700 cells a byte, and hide nothing any more.
-    """
+    """Of one Parquet file. A page of noise hardly compresses: a file that grows a hundredfold is a bomb. Equal values
+    in a row take no room at all, however many: so cells are counted, too. Two categories of which one is reported a
+    thousand times as often as the other come to 700 cells a byte, and hide nothing any more."""
 
     rows: int = 50_000_000
     row_groups: int = 100_000
@@ -35,9 +33,7 @@ class Limits(Record):
 @dataclass(frozen=True)
 class Verdict(Record):
     """`objections` is empty for a file that the study takes; `epsilon` is what was recomputed, None for none.
-
-    `identity` and `sketch` say which rows it holds, in any order and file (see `row_identity`).
-    """
+    `identity` and `sketch` say which rows it holds, in any order and file (see `row_identity`)."""
 
     rows: int = 0
     epsilon: float | None = None
@@ -83,10 +79,8 @@ class Checker(Child):
 
 
 class ValidationPool:
-    """At most `size` files are checked at a time; others wait for a turn.
-
-    Files to check lie in `folder`, the only one that children see. `started` is told how each of them is confined.
-    """
+    """At most `size` files are checked at a time; others wait for a turn. Files to check lie in `folder`, the only one
+    that children see. `started` is told how each of them is confined."""
 
     def __init__(
         self, size: int, limits: Limits, folder: Path, started: Callable[[list[str]], None] = lambda _: None

@@ -112,10 +112,8 @@ def error_row(words: str, rate: Mapping[str, Any], scale: Scale, drawn: Markup, 
 
 
 def curve(lines: Lines) -> Markup | None:
-    """Error against the number of sites; None where no line has two numbers of sites to join.
-
-    The numbers of sites that were measured stand at equal distances: where sites are many, they are steps of a ladder.
-    """
+    """Error against the number of sites; None where no line has two numbers of sites to join. The numbers of sites that
+    were measured stand at equal distances: where sites are many, they are steps of a ladder."""
     lines = [(name, found) for name, found in lines if _known(found)]
     if not any(len(found["points"]) > 1 for _, found in lines):
         return None

@@ -1,7 +1,4 @@
-"""Templates to pages, and pages as answers: everything is escaped, and nothing is loaded from another server.
-
-Where a browser asked, a refusal is a page too.
-"""
+"""Templates to pages, and pages as answers: everything is escaped, and nothing is loaded from another server."""
 
 from __future__ import annotations
 
@@ -94,10 +91,8 @@ def owners_visit(found: Annotated[Visit, Depends(visit)]) -> Visit:
 
 
 async def form(request: Request) -> dict[str, str]:
-    """The fields of a form that one of our own pages sent; anything else is refused unread.
-
-    Browsers say from which page a form comes. A form of another site is refused, whatever cookie comes with it.
-    """
+    """The fields of a form that one of our own pages sent; anything else is refused unread. Browsers say from which
+    page a form comes. A form of another site is refused, whatever cookie comes with it."""
     origin = request.headers.get("origin")
     own = origin is None and request.headers.get("sec-fetch-site") == "same-origin"
     if not own and (origin is None or not is_own_origin(origin, request.headers.get("host"))):

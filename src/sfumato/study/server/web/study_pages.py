@@ -51,10 +51,8 @@ class Guarantee(NamedTuple):
 def guarantee(
     epsilon: float | None, earlier: int = 0, total: float | None = None, hidden: dict[str, float] | None = None
 ) -> Guarantee:
-    """What these figures let a reader of this release, and of all `earlier` ones of its rows, become sure of.
-
-    `hidden`: epsilon and delta of a person's presence, of made-up rows.
-    """
+    """What these figures let a reader of this release, and of all `earlier` ones of its rows, become sure of. `hidden`:
+    epsilon and delta of a person's presence, of made-up rows."""
     if hidden is not None:
         central = Central(pure=hidden["epsilon"], delta=hidden["delta"])
         seeing = "sees all of its releases, " if earlier else ""

@@ -1,8 +1,4 @@
-"""The background worker: claims a model that waits, trains it in a child, keeps its lease alive, and files the result.
-
-Any number of workers, in any number of processes, may ask the same store: each model is claimed by one. A worker that
-dies stops renewing its lease, and the model is claimed again.
-"""
+"""The background worker: claims a waiting model, trains it in a child, keeps its lease alive, and files the result."""
 
 from __future__ import annotations
 
