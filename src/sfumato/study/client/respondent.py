@@ -1,8 +1,6 @@
-"""A respondent's program: does what the page does, and decides on the device how much leaves it.
-
-The order is the protocol's: inquiry, accept or wait, guidance, checks, one draw of the bits, send the same bits however
-often it must be tried. The respondent's own limit never leaves this program.
-"""
+"""A respondent's program: does what the page does, and decides on the device how much leaves it. The order is the
+protocol's: inquiry, accept or wait, guidance, checks, one draw of the bits, send the same bits however often it must be
+tried. The respondent's own limit never leaves this program."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""A push from body to receipt: received, checked, moved to its place, recorded, and only then acknowledged.
-
-A body goes to the disk in constant memory, is hashed on the way, and is durable when complete.
-"""
+"""A push from body to receipt: received, checked, moved to its place, recorded, and only then acknowledged. A body goes
+to the disk in constant memory, is hashed on the way, and is durable when complete."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""What surrounds every request: who asks, an id, limits on the body, headers, refusals, a log line, metrics.
-
-Logs are one JSON object a line: no addresses, tokens, bodies, values; routes as templates, never as they were asked.
-"""
+"""What surrounds every request: who asks, an id, limits on the body, headers, refusals, a log line, metrics. Logs are
+one JSON object a line: no addresses, tokens, bodies, values; routes as templates, never as they were asked."""
 
 from __future__ import annotations
 

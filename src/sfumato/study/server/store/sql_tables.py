@@ -1,9 +1,7 @@
-"""All tables of the database. Days are ISO dates, points in time are seconds since 1970.
-
-Tokens and sessions are stored as SHA-256 of their 256 random bits, so reading the database is not enough to use them.
-An answer to a survey is a random name, its guidance, its class and its bits: no person, no address, no time. Its
-`batch` is the version of the guidance that first counted it, None until then.
-"""
+"""All tables of the database. Days are ISO dates, points in time are seconds since 1970. Tokens and sessions are stored
+as SHA-256 of their 256 random bits, so reading the database is not enough to use them. An answer to a survey is a
+random name, its guidance, its class and its bits: no person, no address, no time. Its `batch` is the version of the
+guidance that first counted it, None until then."""
 
 from __future__ import annotations
 

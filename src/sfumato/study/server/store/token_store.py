@@ -1,8 +1,6 @@
-"""Who may do what: bearer tokens of owners and sites, and sessions of people at a browser.
-
-A token is 256 random bits with a prefix that says what it is, should one ever be found somewhere. A session is a random
-id that stands for a token, for some hours.
-"""
+"""Who may do what: bearer tokens of owners and sites, and sessions of people at a browser. A token is 256 random bits
+with a prefix that says what it is, should one ever be found somewhere. A session is a random id that stands for a
+token, for some hours."""
 
 from __future__ import annotations
 

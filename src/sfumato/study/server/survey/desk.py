@@ -1,9 +1,7 @@
-"""One survey in one process: takes answers in, hands guidance out from memory, closes batches.
-
-Several processes share a database. Each one's answers are kept by its own transactions, without a lock that another
-would wait for; whoever finds a batch full computes the next version and appends it to the log. The log's primary key
-lets one of them win, and only the winner's answers are marked as counted.
-"""
+"""One survey in one process: takes answers in, hands guidance out from memory, closes batches. Several processes share
+a database. Each one's answers are kept by its own transactions, without a lock that another would wait for; whoever
+finds a batch full computes the next version and appends it to the log. The log's primary key lets one of them win, and
+only the winner's answers are marked as counted."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
-"""What respondents and auditors ask of a survey, as an ASGI application of its own; see docs/survey-protocol.md.
-
-A framework between the shell and this would cost more than the answer itself (decision 0029): inquiry and guidance are
+"""What respondents and auditors ask of a survey, as an ASGI application of its own; see docs/survey-protocol.md. A
+framework between the shell and this would cost more than the answer itself (decision 0029): inquiry and guidance are
 ready-made bytes, and an answer is decoded in one step and waits for nothing but its transaction. Any page may call
-these routes: they know no cookie and no token.
-"""
+these routes: they know no cookie and no token."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
-"""Whether a pushed Parquet file is what its card says, and what the study asks for.
-
-First the footer (sizes, columns, card), then the rows, block by block: every cell is a finite number or a known
-category that the noise which the card states could have made of some value, and rows lie no closer together than that
-noise lets them: a release that does was made otherwise.
-"""
+"""Whether a pushed Parquet file is what its card says, and what the study asks for. First the footer (sizes, columns,
+card), then the rows, block by block: every cell is a finite number or a known category that the noise which the card
+states could have made of some value, and rows lie no closer together than that noise lets them: a release that does was
+made otherwise."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """Pictures on pages: error rates (scale, signs of classifiers, rows side by side, curves over sites), bars and steps.
-
 Each classifier has its own shape and its own colour, so that neither is needed alone. Positions across are shares of
-the width: type and signs keep their size on a phone.
-"""
+the width: type and signs keep their size on a phone."""
 
 from __future__ import annotations
 
