@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from domains import any_records, corner_records, domain
+from sfumato.attacks.base import KnownNoise
 from sfumato.channels import (
     Additive,
     Affine,
@@ -127,7 +128,7 @@ def test_clipping_bounds_what_an_affine_map_can_tell():
     assert column <= told.column
     assert told.record < Recipe(ENCODING, made, laplace(SCALES)).epsilons().record
     assert not told.exact
-    assert recipe.in_the_way()[-1] == "ranges of the components"
+    assert made.in_the_way(recipe.channels, ENCODING)[-1] == "ranges of the components"
 
 
 def test_student_noise_behind_an_affine_map_has_an_upper_bound():
@@ -254,8 +255,9 @@ def test_a_line_is_mean_and_covariance_of_many_draws(made):
     width = len(made.matrix)
     recipe = Recipe(ENCODING, made, laplace(np.linspace(0.2, 0.5, width), grid=True))
     X = any_records(ENCODING, rng, 100_000)
-    line = recipe.line(X)
-    left = recipe.perturb(X, rng) - X @ line.gain.T - line.offset
+    noise = KnownNoise.of(recipe.channels, made.apply(X))
+    matrix, offset = noise.on_average(*made.affine())
+    left = recipe.perturb(X, rng) - X @ matrix.T - offset
     assert left.mean(axis=0) == pytest.approx(np.zeros(width), abs=0.02)
-    assert np.cov(left.T) == pytest.approx(line.covariance, abs=0.015)
+    assert np.cov(left.T) == pytest.approx(noise.covariance(), abs=0.015)
     assert np.abs(np.cov(left.T, X.T)[:width, width:]).max() < 0.01

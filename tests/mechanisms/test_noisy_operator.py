@@ -81,7 +81,7 @@ def test_queries_lie_where_the_release_lies_on_average():
     X = np.full((40_000, 1), 0.4)
     Z = mechanism.fit(X, encoding=domain).perturb(X, None, np.random.default_rng(0)).X
     assert Z.mean() == pytest.approx(mechanism.embed(X)[0, 0], abs=0.01)
-    line = card_of(mechanism).made_by().line(np.random.default_rng(1).random((500, 1)))
+    line = card_of(mechanism).made_by().channels[0].line(np.random.default_rng(1).random((500, 1)))
     np.testing.assert_allclose(X @ line.gain.T + line.offset, mechanism.embed(X))
     slope, offset = card_of(mechanism).made_by().channels[0].mean_line()
     np.testing.assert_allclose(slope * X + offset, mechanism.embed(X))

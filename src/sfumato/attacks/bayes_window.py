@@ -279,10 +279,8 @@ def _guess_class(known: Knowledge, mine: Codes, beliefs: Beliefs, found: tuple[M
 
 
 def _best_share(everybody: Sequence[tuple[Likely, Beliefs]]) -> float:
-    """How far people should stand for others: tried on people of the list, released anew and left out in turn.
-
-    One share for all classes, so that it rests on many people.
-    """
+    """How far people should stand for others: tried on people of the list, released anew and left out in turn. One
+    share for all classes, so that it rests on many people."""
     rng = np.random.default_rng(0)  # the adversary's own draws; a guess is a function of what is known
     total = sum(len(people.rows) for people, _ in everybody)
     found = np.zeros(len(SHARES))

@@ -131,8 +131,7 @@ def likely_people(known: Knowledge, most: int) -> Iterator[Likely]:
 
 
 def released_classes(known: Knowledge, labels: Codes | None, people: int) -> Iterator[tuple[int, Codes, Matrix]]:
-    """Each released class, its rows, and by how much the label speaks for each of so many people, as a logarithm; 0 for
-    all where their `labels` are not known."""
+    """Each released class, its rows, and the log of how much the label speaks for each person; 0 without `labels`."""
     if known.labels is None:
         yield NO_CLASS, np.arange(len(known.release)), np.zeros(people)
         return

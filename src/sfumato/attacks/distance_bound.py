@@ -160,10 +160,8 @@ def _exact_slots(known: Knowledge) -> Codes:
 
 
 def _length_variance(X: Matrix, Z: Matrix, noise: Matrix) -> float:
-    """Relative variance of squared distances under the map: 0 for a rotation, 2/s for a projection to s columns.
-
-    A map to fewer columns is a projection; of a square one the leaked rows tell, unless noise hides it.
-    """
+    """Relative variance of squared distances under the map: 0 for a rotation, 2/s for a projection to s columns. A map
+    to fewer columns is a projection; of a square one the leaked rows tell, unless noise hides it."""
     s = int(Z.shape[1])
     if s < X.shape[1]:
         return 2.0 / s

@@ -169,8 +169,7 @@ def _aimed(known: Knowledge, X: Matrix, mean: Matrix, variance: Matrix, told: Ma
 def _best_windows(
     support: Support, prior: Matrix, mean: float, half: float, estimate: Matrix, reliable: Matrix, told: Matrix
 ) -> Matrix:
-    """Of every row the window with most of what is believed of a number; on a device, if there is one, all but close
-    calls."""
+    """Of every row the window with most belief in a number; on a device, if there is one, all but close calls."""
     found, width = np.empty(len(estimate)), np.maximum(np.sqrt((1.0 - reliable) * told), 1e-6)
 
     def work(rows: Codes, arrays: Arrays, nearly: float = 2.0 * AS_GOOD) -> Any:

@@ -153,27 +153,24 @@ class NearestRow(Attack):
             return Abstain("needs the whole record, and a release that is not too large for likelihoods")
         if whole:
             weights = likelihood.noise_weights(known)
-            queries, rows = likelihood.embed(known, targets) * weights, known.release * weights
+            queries, rows = likelihood.embed(known, targets), known.release
         else:
             held = held_slots(known, self.columns)
             if not len(held):
                 return Abstain("needs at least one column of the target's record")
             weights = comparable_weights(known)[held]
-            queries, rows = targets[:, held] * weights, comparable_rows(known)[:, held] * weights
-        distance, index = nearest_reported(queries, rows)
+            queries, rows = targets[:, held], comparable_rows(known)[:, held]
+        distance, index = nearest_reported(queries * weights, rows * weights)
         return Links(index[:, 0].astype(np.int64), distance[:, 0])
 
 
 def _likeliest_rows(known: Knowledge, targets: Matrix) -> Links:
-    """Per target the row with the largest f(z | x) / f(z), and minus the log of its share of all rows' ratios.
-
-    A person who can be behind no row at all is given the first one, in more doubt than all others.
-    """
+    """Per target the row with the largest f(z | x) / f(z), and minus the log of its share of all rows' ratios. A person
+    who can be behind no row at all is given the first one, in more doubt than all others."""
     best, total = np.full(len(targets), -np.inf), np.full(len(targets), -np.inf)
     index = np.zeros(len(targets), dtype=np.int64)
 
     def visit(ratios: Ratios) -> None:
-        """The likeliest row so far, the first of equals, and the log of the sum of all ratios."""
         (top, value), people, told = ratios.best(), ratios.people, ratios.sums()
         better = likelihood.below(value) > best[people]
         best[people[better]], index[people[better]] = value[better], ratios.rows[top[better]]
@@ -249,9 +246,9 @@ class AttributeInference(Attack):
             return None
         weights, k = comparable_weights(known), min(self.neighbours, len(R))
         found = nearest_without(known.targets * weights, R * weights, [group.slice for group in groups], k)
+        pairs = enumerate(zip(groups, found, strict=True))
         return [
-            _told(distance, R[:, group.slice][index], group, secret)
-            for secret, (group, (distance, index)) in enumerate(zip(groups, found, strict=True))
+            _told(distance, R[:, group.slice][index], group, secret) for secret, (group, (distance, index)) in pairs
         ]
 
 
@@ -299,8 +296,7 @@ class NearestSource(Attack):
         gaps = bool(np.isnan(known.release).any())
         if gaps and not lawful and len(known.release) * len(register) > MOST_PAIRS_WITH_GAPS:
             return Abstain("rows leave cells out and are too many to compare with everybody: audit fewer (--max-rows)")
-        index = np.empty(len(known.release), dtype=np.int64)
-        doubt = np.empty(len(index))
+        index, doubt = np.empty(len(known.release), dtype=np.int64), np.empty(len(known.release))
         for code, rows, told in released_classes(known, known.register_labels, len(register)):
             people = np.flatnonzero(np.isfinite(told))
             people, told = (people, told[people]) if len(people) else (np.arange(len(told)), np.zeros(len(told)))

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, cast, get_args
 import numpy as np
 
 from sfumato.channels.additive import Additive, draw_laplace, fineness
-from sfumato.channels.base import A_COUNT, EXACT_COUNTS, EXACT_PATHS, FLOAT_NOISE, NO_NOISE, Channel, Epsilons, Line
+from sfumato.channels.base import A_COUNT, EXACT_COUNTS, EXACT_PATHS, FLOAT_NOISE, NO_NOISE, Channel, Epsilons
 from sfumato.channels.exact import apart
 from sfumato.channels.maps import NOTHING, Identity, Map, carried_groups, places, read_map
 from sfumato.channels.response import Bit
@@ -209,19 +209,6 @@ class Recipe:
             total += channel.log_likelihood(Z[:, place], E[:, place])
         return total
 
-    def line(self, population: Matrix) -> Line:
-        """The best linear description z ~ A x + c of the whole row, and the covariance of what is left."""
-        E, width = self.map.apply(population), self.width
-        gain, offset, covariance = np.zeros((width, width)), np.zeros(width), np.zeros((width, width))
-        for place, channel in zip(self.places, self.channels, strict=True):
-            gain[place, place], offset[place], covariance[place, place] = channel.line(E[:, place])
-        if (shared := apart(self.channels)) is not None:
-            covariance += shared.between(width)
-        affine = self.map.affine()
-        if affine is None:
-            return Line(gain, offset, covariance)
-        return Line(gain @ affine[0], gain @ affine[1] + offset, covariance)
-
     def epsilons(self) -> Epsilons:
         """What map and channels prove for one record; infinite where nothing is, as where noise depends on a class."""
         if self.rows != "perturbed" or self.by_class:
@@ -235,10 +222,6 @@ class Recipe:
         chosen = heapq.nlargest(self.reports, (epsilon for sampled, epsilon in told if sampled))
         reported = math.fsum([*(epsilon for sampled, epsilon in told if not sampled), *chosen])
         return found._replace(record=min(found.record, reported))
-
-    def in_the_way(self) -> list[str]:
-        """What the map may have learned from the rows, as long as no reason says that it is public."""
-        return self.map.in_the_way(self.channels, self.encoding)
 
     # On the card
 

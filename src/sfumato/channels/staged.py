@@ -164,8 +164,7 @@ def values_in(cells: int) -> Matrix:
 
 @dataclass(frozen=True, eq=False)
 class Marginals:
-    """For every column its shares: of even cells of a number's range, of its values where they are few, or of the
-    categories."""
+    """For every column its shares: of even cells of a number's range, of its few values, or of categories."""
 
     shares: tuple[Matrix, ...]
 

@@ -385,7 +385,7 @@ def proved(recipe: Recipe, in_the_way: Sequence[str], assumptions: Sequence[str]
     found = recipe.epsilons()
     if not math.isfinite(found.record):
         return Guarantee.none(sentence).hindered(in_the_way)
-    told = [] if LEARNED_MAPS & set(in_the_way) else recipe.in_the_way()
+    told = [] if LEARNED_MAPS & set(in_the_way) else recipe.map.in_the_way(recipe.channels, recipe.encoding)
     floating = [] if recipe.path in (*EXACT_PATHS, NO_NOISE) else [FLOATING_POINT]
     return Guarantee(
         component=found.component,

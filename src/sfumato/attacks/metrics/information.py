@@ -68,10 +68,8 @@ def _channel(noise: NumberNoise, x: Density | ArrayLike, bins: int, points: int)
 
 
 def _z_edges(noise: NumberNoise, x: Floats, points: int) -> Floats:
-    """Even cells where bounded noise leads; beyond the body of unbounded noise they grow by the same factor each.
-
-    Even cells over all of a heavy tail would be wider than the body: privacy losses came out a third too small.
-    """
+    """Even cells where bounded noise leads; beyond the body of unbounded noise they grow by the same factor each. Even
+    cells over all of a heavy tail would be wider than the body: privacy losses came out a third too small."""
 
     def reached(tail: float) -> tuple[float, float]:
         ends = zip(noise.span(x), noise.span(x, tail), strict=True)

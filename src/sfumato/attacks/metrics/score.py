@@ -308,10 +308,8 @@ def score_membership(guess: MembershipScores, truth: Truth) -> ScoredGuess | Abs
 
 
 def _halves(members: Flags, classes: Codes, kept: Codes) -> tuple[Codes, Codes]:
-    """Of the candidates at `kept` one half of the members and of the others of every class, and the rest.
-
-    The first is empty where one of the two has too few of a kind, or no class with both kinds.
-    """
+    """Of the candidates at `kept` one half of the members and of the others of every class, and the rest; none in the
+    first where one of the two has too few of a kind, or no class with both kinds."""
     rng = np.random.default_rng(0)  # fixed: scoring twice gives the same figure
     mine = rng.permutation(kept)
     aside = np.zeros(len(members), dtype=bool)

@@ -263,9 +263,7 @@ def _column(group: Group, told: Flags, unseen: Flags, control: float | None) -> 
 
 def _best_of(guess: Values, truth: Truth) -> tuple[int, Matrix, Flags, float]:
     """The number of the guess that tells most (its own is 0), the guess, what it tells, and what share its own does.
-
-    Equal scores are settled by the smaller error, so that the columns show the closest guess.
-    """
+    Equal scores are settled by the smaller error, so that the columns show the closest guess."""
 
     def error(X: Matrix) -> float:
         return float(((X - truth.rows) ** 2).mean())
@@ -285,9 +283,7 @@ def _best_of(guess: Values, truth: Truth) -> tuple[int, Matrix, Flags, float]:
 
 def _unified(X: Matrix, truth: Truth) -> dict[str, float]:
     """Unified privacy of [random-rotation]: VoD, weighted and capped; and sigma, unweighted and uncapped as published.
-
-    Unlike a score, larger is safer. Left out where all columns are constant.
-    """
+    Unlike a score, larger is safer. Left out where all columns are constant."""
     groups = truth.encoding.groups
     spreads = np.array([privacy.column_spread(truth.rows, X, group) for group in groups])
     capped = privacy.unified_privacy(spreads.min(axis=1), [group.column.weight for group in groups])
