@@ -127,12 +127,6 @@ def into_domain(X: Matrix) -> Matrix:
     return np.clip(X, 0.0, 1.0)
 
 
-def positive_part(covariance: Matrix) -> Matrix:
-    """The nearest positive semidefinite matrix (negative eigenvalues set to 0)."""
-    values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
-    return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
-
-
 def covariance_of(X: Matrix) -> Matrix:
     """Covariance of the columns, d x d also for one column and all zero for one row; over the rows that report both."""
     if len(X) < 2:

@@ -16,7 +16,6 @@ from sfumato.attacks.likelihood import (
     into_domain,
     left_by_device,
     observed_with_mean,
-    positive_part,
     reversed_release,
 )
 from sfumato.attacks.support import AS_GOOD, HERE, Support, best_window, half_width, patterns, reported_mean
@@ -131,8 +130,9 @@ class LinearEstimate(Attack):
         moments = known.column_moments if self.moments == "known" else None
         model, mean = observed_with_mean(known, self.moments == "known")
         if moments is None:
-            signal = covariance_of(known.release) - model.noise
-            moments = ColumnMoments(mean, positive_part(model.inverse @ signal @ model.inverse.T))
+            signal = model.inverse @ (covariance_of(known.release) - model.noise) @ model.inverse.T
+            values, vectors = np.linalg.eigh((signal + signal.T) / 2)  # negative eigenvalues are noise
+            moments = ColumnMoments(mean, (vectors * np.maximum(values, 0.0)) @ vectors.T)
         X, told, variance = wiener(known.release, model, *moments)
         X = into_domain(X)
         if known.column_distributions is None:

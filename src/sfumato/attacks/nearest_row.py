@@ -10,18 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sfumato.attacks import likelihood
-from sfumato.attacks.base import (
-    LINKABILITY,
-    Abstain,
-    Attack,
-    Guess,
-    Knowledge,
-    Links,
-    Picks,
-    Secrets,
-    Sources,
-    promised,
-)
+from sfumato.attacks.base import LINKABILITY, Abstain, Attack, Knowledge, Links, Picks, Secrets, Sources, promised
 from sfumato.attacks.column_beliefs import released_classes
 from sfumato.attacks.row_ratios import MOST_COMPARED, Ratios, has_law, visit_ratios
 from sfumato.attacks.support import nearest_reported
@@ -89,7 +78,7 @@ class LineUp(Attack):
     people: ClassVar[int | None] = None
     """How many stand in a line-up; None for all there are."""
 
-    def guess(self, known: Knowledge) -> Guess:
+    def guess(self, known: Knowledge) -> Picks:
         found = _LATEST.scored(known)
         return Picks(found, promised(known.lineups).rows, self.people or found.shape[1])
 
@@ -144,7 +133,7 @@ class NearestRow(Attack):
         default=None,
     )
 
-    def guess(self, known: Knowledge) -> Guess:
+    def guess(self, known: Knowledge) -> Links | Abstain:
         targets = promised(known.targets)
         whole = self.columns is None and not np.isnan(targets).any()
         if whole and has_law(known, len(targets), MOST_COMPARED):
@@ -221,7 +210,7 @@ class AttributeInference(Attack):
     helps = frozenset({"transform", "noise", "noise_covariance", "column_moments"})
     neighbours: int = parameter(Whole(1, 1_000), "Released rows that are asked.", default=5)
 
-    def guess(self, known: Knowledge) -> Guess:
+    def guess(self, known: Knowledge) -> Secrets | Abstain:
         secret, targets = promised(known.secret), promised(known.targets)
         held = held_slots(known, [number for number in range(len(known.encoding.groups)) if number != secret])
         if not len(held):
@@ -236,7 +225,7 @@ class AttributeInference(Attack):
         distance, index = nearest_reported(targets[:, held] * weights, R[:, held] * weights, k)
         return _told(distance, R[:, group.slice][index], group, secret)
 
-    def at_once(self, everything: Knowledge) -> list[Guess] | None:
+    def at_once(self, everything: Knowledge) -> Sequence[Secrets] | None:
         """What `run` says of every column as the secret, by one search for all; None where it takes one for each."""
         known, groups = everything.limited(self.knows, self.helps), everything.encoding.groups
         if known.targets is None or len(groups) < 2 or not (known.columnwise or known.transform):
@@ -288,7 +277,7 @@ class NearestSource(Attack):
     knows = frozenset({"release", "register"})
     helps = frozenset({"transform", "noise", "noise_covariance", "labels", "register_labels", "guided"})
 
-    def guess(self, known: Knowledge) -> Guess:
+    def guess(self, known: Knowledge) -> Sources | Abstain:
         register = promised(known.register)
         lawful = has_law(known, len(register))
         if known.guided is not None and not lawful:

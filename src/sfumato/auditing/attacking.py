@@ -189,7 +189,7 @@ def aimed(attack: Attack, known: Knowledge) -> Guesses:
         return attack.run(known)
     together = attack.at_once(known) if isinstance(attack, AttributeInference) else None
     if together is not None:
-        return together
+        return list(together)
     secrets, cores = range(len(known.encoding.groups)), os.cpu_count() or 1
     return list(in_order(secrets, lambda secret: attack.run(known.hiding(secret)), max(1, cores // MOST_AT_ONCE)))
 

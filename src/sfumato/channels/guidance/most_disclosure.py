@@ -37,15 +37,7 @@ from sfumato.channels.guidance.disclosure import (
     log_mean,
     population_of,
 )
-from sfumato.channels.guidance.space import (
-    FLOOR,
-    AnswerSpace,
-    Link,
-    bit_probabilities,
-    check_law,
-    projected,
-    score_bits,
-)
+from sfumato.channels.guidance.space import FLOOR, AnswerSpace, Link, check_law, floored, projected, score_bits
 from sfumato.core.array_types import Bits, Codes, Matrix
 from sfumato.core.errors import TableError, UsageError
 
@@ -272,14 +264,14 @@ def _starts(people: Codes, space: AnswerSpace, k: int) -> list[Matrix]:
 
 def _slope(answers: Bits, V: Matrix, floor: float, link: Link, rng: np.random.Generator) -> Matrix:
     """dI / dV. With L = log P(R | t) / P(R): dI / dq_ij = E[L (R_j - q_ij) / (q_ij (1 - q_ij))] / people."""
-    q = bit_probabilities(answers, V, floor, link)
+    x = projected(answers, V)
+    q = floored(x, floor, link)
     many = np.tile(q, (DRAWS, 1))
     R = (rng.random(many.shape) < many).astype(np.float64)
     log = score_bits(R, q)
     gain = log[np.arange(len(R)), np.tile(np.arange(len(q)), DRAWS)] - log_mean(log)
     chance = np.clip(q, LEAST_CHANCE, 1 - LEAST_CHANCE)
     by_q = (gain - gain.mean())[:, None] * (R - many) / np.tile(chance * (1 - chance), (DRAWS, 1))
-    x = projected(answers, V)
     by_x = by_q.reshape(DRAWS, *q.shape).mean(axis=0) * (1 - 2 * floor)
     by_x *= np.where(np.abs(x) < 1, 2 * x if link == "square" else 0.5, 0.0)
     across = answers.T.astype(np.float64) @ by_x

@@ -70,13 +70,11 @@ class AnswerSpace:
     def codes(self, bits: ArrayLike) -> Codes:
         """The inverse of `onehot`; a row that no respondent can have is refused."""
         t = self.checked(bits)
-        columns = []
-        for part in self.slices():
-            ones = t[:, part].sum(axis=1)
-            if (ones > 1).any() or (not self.blank and (ones == 0).any()):
-                raise TableError("Exactly one choice of every question must be set.")
-            columns.append(np.where(ones > 0, t[:, part].argmax(axis=1), BLANK))
-        return np.column_stack(columns).astype(np.int64)
+        ones = np.add.reduceat(t, self.starts, axis=1, dtype=np.int64)
+        if (ones > 1).any() or (not self.blank and (ones == 0).any()):
+            raise TableError("Exactly one choice of every question must be set.")
+        chosen = np.column_stack([t[:, part].argmax(axis=1) for part in self.slices()])
+        return np.where(ones > 0, chosen, BLANK).astype(np.int64)
 
     def checked(self, bits: ArrayLike) -> Bits:
         """Rows of 0 and 1 of this width, one-hot or not: what a respondent sends."""
@@ -153,7 +151,7 @@ def quantile_edges(values: ArrayLike, parts: int = 4) -> tuple[float, ...]:
     """Edges that cut the values into equally many, `parts` = 4: quartiles, as published [guided-survey, 6]."""
     x = np.asarray(values, dtype=np.float64)
     edges = np.unique(np.quantile(x, np.arange(1, parts) / parts))
-    return tuple(float(edge) for edge in edges if edge > x.min())
+    return tuple(edges[edges > x.min()].tolist())
 
 
 def supervised_edges(values: ArrayLike, y: ArrayLike, parts: int = 8, least: float = 0.002) -> tuple[float, ...]:
@@ -166,7 +164,7 @@ def supervised_edges(values: ArrayLike, y: ArrayLike, parts: int = 8, least: flo
     x, labels = x[order], np.unique(np.asarray(y), return_inverse=True)[1][order]
     counts = np.zeros((len(x) + 1, labels.max(initial=0) + 1))
     np.cumsum(np.eye(counts.shape[1])[labels], axis=0, out=counts[1:])
-    pieces = [(*_best_cut(x, counts, 0, len(x)), 0, len(x))]
+    pieces = [_best_cut(x, counts, 0, len(x))]
     edges: list[float] = []
     while len(pieces) < parts:
         number = int(np.argmax([piece[0] for piece in pieces]))
@@ -174,23 +172,20 @@ def supervised_edges(values: ArrayLike, y: ArrayLike, parts: int = 8, least: flo
         if gain < least * len(x):
             break
         edges.append(float((x[cut - 1] + x[cut]) / 2))
-        pieces[number : number + 1] = [
-            (*_best_cut(x, counts, first, cut), first, cut),
-            (*_best_cut(x, counts, cut, last), cut, last),
-        ]
+        pieces[number : number + 1] = [_best_cut(x, counts, first, cut), _best_cut(x, counts, cut, last)]
     return tuple(sorted(edges))
 
 
-def _best_cut(x: Matrix, counts: Matrix, first: int, last: int) -> tuple[float, int]:
-    """(information gained in bits times rows, position) of the best cut between two different values."""
+def _best_cut(x: Matrix, counts: Matrix, first: int, last: int) -> tuple[float, int, int, int]:
+    """(information gained in bits times rows, position) of the best cut between two different values; both ends."""
     cuts = np.arange(first + 1, last)
     cuts = cuts[x[cuts] > x[cuts - 1]]
     if not len(cuts):
-        return 0.0, first
+        return 0.0, first, first, last
     whole = _entropy(counts[last] - counts[first])
     gains = whole - _entropy(counts[cuts] - counts[first]) - _entropy(counts[last] - counts[cuts])
     best = int(np.argmax(gains))
-    return float(gains[best]), int(cuts[best])
+    return float(gains[best]), int(cuts[best]), first, last
 
 
 def _entropy(n: Matrix) -> Matrix:
