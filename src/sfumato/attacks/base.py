@@ -343,9 +343,8 @@ class Knowledge:
         """The same knowledge with `secret` as the column to learn, and blank (NaN) in the targets."""
         if self.targets is None:
             return replace(self, secret=secret)
-        group = self.encoding.groups[secret]
         targets = np.array(self.targets, dtype=np.float64)
-        targets[:, group.start : group.stop] = np.nan
+        targets[:, self.encoding.groups[secret].slice] = np.nan
         return replace(self, secret=secret, targets=targets)
 
     def limited(self, knows: Iterable[str], helps: Iterable[str] = ()) -> Knowledge:

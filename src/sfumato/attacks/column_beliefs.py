@@ -159,8 +159,7 @@ def made_up(
     if not numbers or len(X) < 2:
         return found, after
     starts = [group.start for group in numbers]
-    never = np.zeros(len(X), dtype=bool)
-    gaps = np.column_stack([X[:, group.stop - 1] > 0.5 if group.has_indicator else never for group in numbers])
+    gaps = np.column_stack([X[:, group.stop - 1] > (0.5 if group.has_indicator else np.inf) for group in numbers])
     columns = [np.sort(X[~gap, start]) for gap, start in zip(gaps.T, starts, strict=True)]
     scores = np.column_stack([_scores(X[:, start], column) for start, column in zip(starts, columns, strict=True)])
     beside = np.column_stack([np.ones(len(X)), np.delete(X, starts, axis=1)])
@@ -235,7 +234,6 @@ class Beliefs(ABC):
         return self.placed.believed(self.told(Z), self.smoothing, without)
 
     def _places(self, X: Matrix) -> list[Codes]:
-        """Where people lie in the supports of the source columns."""
         return [one.places(X[:, group.slice]) for one, group in zip(self.supports, self.groups, strict=True)]
 
     def fit(self, Z: Matrix, own: Codes) -> float:

@@ -110,7 +110,7 @@ class PosteriorBreach(Attack):
 
     def _prior(self, known: Knowledge, properties: tuple[Property, ...]) -> Matrix:
         distributions = promised(known.column_distributions)
-        some = {slot: spread_out(values, self.grid) for slot, values in enumerate(distributions)}
+        some = [spread_out(values, self.grid) for values in distributions]
         return np.array([item.covers(some[item.slot]).mean() for item in properties])
 
     def _columns(self, known: Knowledge, properties: tuple[Property, ...]) -> Guess:

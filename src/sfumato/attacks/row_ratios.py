@@ -7,13 +7,14 @@ to a factor that all rows share. And its mean over the rows is the likelihood ra
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from sfumato.attacks.base import LINKABILITY, Abstain, Attack, Guess, Knowledge, MembershipScores, promised
 from sfumato.attacks.column_beliefs import released_classes
-from sfumato.attacks.likelihood import Suspects, Visit, embed, first_of_largest, noise_weights, visit_likelihoods
+from sfumato.attacks.likelihood import Suspects, embed, first_of_largest, noise_weights, visit_likelihoods
 from sfumato.attacks.support import nearest_reported
 from sfumato.core.accepted import Word
 from sfumato.core.array_types import Codes, Matrix
@@ -75,18 +76,15 @@ def visit_ratios(known: Knowledge, X: Matrix, labels: Codes | None, visit: Calla
     if known.labels is not None and labels is not None and (other_labels is not None or not len(others)):
         classes = labels if other_labels is None else np.concatenate([labels, other_labels])
 
-    def explained(rows: Codes, asked: Codes) -> Visit:
-        def take(block: slice, log: Any, arrays: Arrays) -> None:
-            xp, here = arrays.namespace, rows[block]
-            possible = np.isfinite(arrays.get(xp.amax(log, axis=1)))
-            if not possible.any():
-                return
-            if not possible.all():
-                here, log = here[possible], log[arrays.put(np.flatnonzero(possible))]
-            usual = log_sum(log, axis=1, xp=xp) - np.log(len(everybody.X))
-            visit(Ratios(here, asked, log[:, : len(asked)] - usual[:, None], arrays))
-
-        return take
+    def take(rows: Codes, asked: Codes, block: slice, log: Any, arrays: Arrays) -> None:
+        xp, here = arrays.namespace, rows[block]
+        possible = np.isfinite(arrays.get(xp.amax(log, axis=1)))
+        if not possible.any():
+            return
+        if not possible.all():
+            here, log = here[possible], log[arrays.put(np.flatnonzero(possible))]
+        usual = log_sum(log, axis=1, xp=xp) - np.log(len(everybody.X))
+        visit(Ratios(here, asked, log[:, : len(asked)] - usual[:, None], arrays))
 
     for code, rows, told in released_classes(known, classes, len(everybody.X)):
         possible = np.flatnonzero(np.isfinite(told))
@@ -94,7 +92,7 @@ def visit_ratios(known: Knowledge, X: Matrix, labels: Codes | None, visit: Calla
         if len(asked):
             suspects = Suspects(*(part[possible] for part in everybody))
             noise = promised(known.noise).of_class(code)
-            visit_likelihoods(known, rows, suspects, noise, told[possible], explained(rows, asked))
+            visit_likelihoods(known, rows, suspects, noise, told[possible], partial(take, rows, asked))
 
 
 def _others(known: Knowledge, X: Matrix) -> tuple[Matrix, Codes | None]:
