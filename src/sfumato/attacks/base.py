@@ -50,9 +50,8 @@ class Values(Guess):
     @property
     def scored(self) -> Iterator[Matrix]:
         """The guesses of which the best is scored, the adversary's own first."""
-        return chain(
-            [self.X if self.aimed is None else self.aimed], self.candidates(self.rows) if self.candidates else ()
-        )
+        others = self.candidates(self.rows) if self.candidates else ()
+        return chain([self.X if self.aimed is None else self.aimed], others)
 
     def of(self, rows: Codes) -> Values:
         """The same guess about these release rows alone."""

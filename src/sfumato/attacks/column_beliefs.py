@@ -357,10 +357,8 @@ class JointBeliefs(ColumnBeliefs):
             if (place := theirs.get(group.column.name)) is not None:
                 rows = np.tile(middle, (len(support.values), 1))
                 rows[:, group.slice] = support.values
-                self.same[number] = (
-                    place,
-                    self.other.supports[place].places(translate(rows)[:, second.groups[place].slice]),
-                )
+                seen = translate(rows)[:, second.groups[place].slice]
+                self.same[number] = place, self.other.supports[place].places(seen)
 
     def told(self, Z: Matrix) -> list[Any]:
         """What both channels say of every column's values."""

@@ -312,10 +312,8 @@ def _likeliest(known: Knowledge, code: int, rows: Codes, people: Codes, told: Ma
         share = arrays.namespace.log(arrays.namespace.exp(log - top[:, None]).sum(axis=1))
         place[block], doubt[block] = arrays.get(first), arrays.get(share)
 
-    suspects, noise = (
-        likelihood.Suspects.of(known, promised(known.register)[people]),
-        promised(known.noise).of_class(code),
-    )
+    suspects = likelihood.Suspects.of(known, promised(known.register)[people])
+    noise = promised(known.noise).of_class(code)
     with np.errstate(invalid="ignore"):
         likelihood.visit_likelihoods(known, rows, suspects, noise, told, visit)
     found, none_fit = people[place], ~np.isfinite(doubt)

@@ -170,10 +170,8 @@ def usual_guess(
     mean or the median. A category: the most frequent. A column that may be missing: "missing" where more are.
     """
     counted = np.ones(len(population)) if weights is None else weights
-    parts = (
-        _usual(population[:, group.slice], group, half_width(group, tolerance), counted) for group in encoding.groups
-    )
-    return np.concatenate(list(parts))
+    halves = [(group, half_width(group, tolerance)) for group in encoding.groups]
+    return np.concatenate([_usual(population[:, group.slice], group, half, counted) for group, half in halves])
 
 
 def _usual(slots: Matrix, group: Group, half: float, weights: Matrix) -> Matrix:
@@ -419,6 +417,6 @@ def _largest_odds_ratio(guess: Posteriors) -> float:
     if not inside.any():
         return 1.0
     prior = np.clip(guess.prior[inside], 1e-12, 1 - 1e-12)
-    after = np.clip(guess.posterior[:, inside].max(axis=0), 0.0, 1.0)  # odds grow with the posterior
+    after = np.clip(guess.posterior.max(axis=0)[inside], 0.0, 1.0)  # odds grow with the posterior
     with np.errstate(divide="ignore"):
         return float(min((after / (1 - after) / (prior / (1 - prior))).max(), 1e300))
