@@ -24,7 +24,7 @@ def test_values_are_scored_by_hand():
 
 def test_the_best_candidate_is_scored_and_called_an_upper_bound():
     X = np.random.default_rng(0).random((50, 2))
-    result = score_guess(Values(1 - X, (X, X * 0)), Truth(X, Encoding.unit(2), rows=X))
+    result = score_guess(Values(1 - X, lambda rows: iter((X[rows], X[rows] * 0))), Truth(X, Encoding.unit(2), rows=X))
     assert result.score == 1
     assert result.upper_bound
     assert result.columns[0]["rmse"] == 0
