@@ -13,9 +13,9 @@ import os
 import threading
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,62 +23,9 @@ from sfumato.core.array_types import Codes, Matrix
 from sfumato.mechanisms import Block
 from sfumato.release.source import in_order
 
-# Which blocks lie whole in a file of buckets: a killed run may have left half of one, or more that was not synced.
-
 CELL_BYTES = 8
 PAGE_CELLS = 512
 """Cells that a file system writes together or not at all."""
-
-
-class BlockIndex:
-    """One record of fixed length for every block, appended after the block itself."""
-
-    def __init__(self, path: Path, buckets: int) -> None:
-        self._path = path
-        self._record = np.dtype(
-            [("cells", "<i8"), ("labelled", "?"), ("digest", "u1", (32,)), ("ends", "<i8", (buckets,))]
-        )
-
-    def add(self, cells: int, ends: Codes, labelled: bool, digest: bytes) -> None:
-        """Note a block that was just written."""
-        record = np.zeros(1, dtype=self._record)
-        record["cells"], record["labelled"], record["ends"] = cells, labelled, ends
-        record["digest"] = np.frombuffer(_sealed(record[0], digest), dtype=np.uint8)
-        with open(self._path, "ab", opener=private_opener) as file:
-            file.write(record.tobytes())
-
-    def whole_blocks(self, data: Path) -> Iterator[tuple[int, Codes, bool]]:
-        """Cells, ends and labelling of the first blocks whose content has its hash; what follows them is cut off."""
-        kept = size = 0
-        if self._path.exists() and data.exists():
-            found = np.fromfile(self._path, dtype=self._record)  # half a record at the end is left out
-            with data.open("rb") as file:
-                for record in found:
-                    wanted = int(record["cells"]) * CELL_BYTES
-                    content = file.read(wanted)
-                    if len(content) != wanted or _sealed(record, digest_of(content)) != record["digest"].tobytes():
-                        break
-                    kept, size = kept + 1, size + len(content)
-                    yield int(record["cells"]), record["ends"].astype(np.int64), bool(record["labelled"])
-        for path, length in ((self._path, kept * self._record.itemsize), (data, size)):
-            if path.exists():
-                os.truncate(path, length)
-
-
-def digest_of(content: bytes | memoryview) -> bytes:
-    """SHA-256 of the sum of every page: it tells pages that never reached the disk, at a thirtieth of the cost of
-    SHA-256 of all bytes. No block can be forged: whoever can write here has the run key."""
-    words = np.frombuffer(content, dtype="<u8")
-    sums = np.add.reduceat(words, np.arange(0, len(words), PAGE_CELLS)) if len(words) else words
-    return hashlib.sha256(sums.tobytes()).digest()
-
-
-def _sealed(record: np.void, digest: bytes) -> bytes:
-    """The hash of a block and of its record: a long record may reach the disk in part, too."""
-    fields = (record[name].tobytes() for name in ("cells", "labelled", "ends"))
-    return hashlib.sha256(digest + b"".join(fields)).digest()
-
-
 private_opener = partial(os.open, mode=0o600)
 """For `open`: a file that only its owner can read."""
 BUCKET_CELLS = 1 << 21
@@ -115,14 +62,12 @@ class MemoryShuffle:
         yield Block(np.take(X.T, order, axis=1).T, y, source[order])
 
 
-@dataclass(frozen=True)
-class Dealt:
-    """The rows of one block, bucket after bucket: in each row [released columns | class code | source row]."""
+class Dealt(NamedTuple):
+    """The rows of one block, bucket after bucket: in each row [released columns | class code | source row]; and its
+    record in the index."""
 
     cells: Matrix
-    ends: Codes
-    labelled: bool
-    digest: bytes = b""
+    record: np.void
 
 
 class DiskShuffle:
@@ -139,28 +84,41 @@ class DiskShuffle:
         self._width = width
         size = bucket_rows or min(MOST_BUCKET_ROWS, max(1, BUCKET_CELLS // (width + 2)))
         self._count = max(1, -(-rows // size))
+        self._record = np.dtype(  # `ends`: of every bucket, in rows of the block
+            [("cells", "<i8"), ("labelled", "?"), ("digest", "u1", (32,)), ("ends", "<i8", (self._count,))]
+        )
         folder.mkdir(mode=0o700, exist_ok=lasting)
-        self._folder, self._path = folder, folder / "buckets"
-        self._offsets: list[int] = []  # in cells, of every block
-        self._ends: list[Codes] = []  # in rows of the block, of every bucket
-        self._size = 0
-        self._labelled = False
+        self._folder, self._path, self._index = folder, folder / "buckets", folder / "index" if lasting else None
         self._spare: deque[Matrix] = deque()  # memory of blocks that were written
         self._rooms = threading.local()
-        self._index = BlockIndex(folder / "index", self._count) if lasting else None
-        if self._index is not None:
-            for cells, ends, labelled in self._index.whole_blocks(self._path):
-                self._take(cells, ends, labelled)
+        self._blocks = [] if self._index is None else self._whole_blocks(self._index)
+
+    def _whole_blocks(self, index: Path) -> list[np.void]:
+        """The first blocks whose content has its hash; what follows them is cut off. A killed run may have left half of
+        a block, or more that was not synced."""
+        kept: list[np.void] = []
+        if index.exists() and self._path.exists():
+            with self._path.open("rb") as file:
+                for record in np.fromfile(index, dtype=self._record):  # half a record at the end is left out
+                    wanted = int(record["cells"]) * CELL_BYTES
+                    content = file.read(wanted)
+                    if len(content) != wanted or _sealed(record, content) != record["digest"].tobytes():
+                        break
+                    kept.append(record)
+        size = sum(int(record["cells"]) for record in kept) * CELL_BYTES
+        for path, length in ((index, len(kept) * self._record.itemsize), (self._path, size)):
+            if path.exists():
+                os.truncate(path, length)
+        return kept
 
     @property
     def finished(self) -> int:
-        return len(self._ends)
+        return len(self._blocks)
 
     def deal(self, block: Block, rng: np.random.Generator) -> Dealt:
         small = np.uint16 if self._count <= 1 << 16 else np.int32  # of 16 bits they are sorted by radix, much quicker
         bucket = rng.integers(self._count, size=len(block.X), dtype=small)
         order = np.argsort(bucket, kind="stable")
-        ends = np.cumsum(np.bincount(bucket, minlength=self._count))
         rows = self._room("rows", len(order))
         rows[:, : self._width] = block.X
         rows[:, -2] = -1.0 if block.y is None else block.y
@@ -171,8 +129,12 @@ class DiskShuffle:
             cells = np.empty(rows.shape)
         cells = cells if cells.shape == rows.shape else np.empty(rows.shape)
         np.take(rows, order, axis=0, out=cells, mode="clip")  # a permutation: nothing to clip, nothing to check
-        digest = b"" if self._index is None else digest_of(cells.data.cast("B"))
-        return Dealt(cells, ends.astype(np.int64), block.y is not None, digest)
+        record = np.zeros(1, dtype=self._record)[0]
+        record["cells"], record["labelled"] = cells.size, block.y is not None
+        record["ends"] = np.cumsum(np.bincount(bucket, minlength=self._count))
+        if self._index is not None:
+            record["digest"] = np.frombuffer(_sealed(record, cells.data.cast("B")), dtype=np.uint8)
+        return Dealt(cells, record)
 
     def _room(self, name: str, rows: int) -> Matrix:
         """Memory of this thread for so many rows; what it held before is gone."""
@@ -185,24 +147,16 @@ class DiskShuffle:
     def add(self, dealt: Dealt) -> None:
         with open(self._path, "ab", opener=private_opener) as file:
             file.write(dealt.cells.data.cast("B"))  # says why it cannot, where NumPy's own `tofile` does not
-        if self._index is not None:
-            self._index.add(dealt.cells.size, dealt.ends, dealt.labelled, dealt.digest)
-        self._take(dealt.cells.size, dealt.ends, dealt.labelled)
+        if self._index is not None:  # after the block itself
+            with open(self._index, "ab", opener=private_opener) as file:
+                file.write(dealt.record.tobytes())
+        self._blocks.append(dealt.record)
         self._spare.append(dealt.cells)
-
-    def _take(self, cells: int, ends: Codes, labelled: bool) -> None:
-        self._labelled = labelled
-        self._offsets.append(self._size)
-        self._ends.append(ends)
-        self._size += cells
 
     def blocks(self, rng: np.random.Generator) -> Iterator[Block]:
         self._spare.clear()
-        starts = [np.r_[0, ends[:-1]] for ends in self._ends]
-        orders = (
-            (bucket, rng.permutation(sum(int(e[bucket] - s[bucket]) for s, e in zip(starts, self._ends, strict=True))))
-            for bucket in range(self._count)
-        )
+        rows = [np.diff(record["ends"], prepend=0) for record in self._blocks]
+        orders = ((bucket, rng.permutation(sum(int(some[bucket]) for some in rows))) for bucket in range(self._count))
         for block in in_order(orders, lambda drawn: self._shuffled(*drawn), threads=1):
             if len(block.X):
                 yield block
@@ -211,24 +165,36 @@ class DiskShuffle:
             self._folder.rmdir()
 
     def _shuffled(self, bucket: int, order: Codes) -> Block:
-        gathered, filled = self._room("gathered", len(order)), 0
+        gathered, filled, begins = self._room("gathered", len(order)), 0, 0
         with self._path.open("rb", buffering=0) as file:
-            for offset, ends in zip(self._offsets, self._ends, strict=True):
-                start, end = int(ends[bucket - 1]) if bucket else 0, int(ends[bucket])
-                if start == end:
-                    continue
+            for record in self._blocks:
+                start, end = int(record["ends"][bucket - 1]) if bucket else 0, int(record["ends"][bucket])
                 piece = gathered[filled : filled + end - start]
-                file.seek(offset * piece.itemsize + start * piece[0].nbytes)
-                if file.readinto(piece.data.cast("B")) != piece.nbytes:
-                    raise OSError(errno.EIO, "the file of shuffled rows was cut short")
-                filled += end - start
+                if len(piece):
+                    file.seek(begins * CELL_BYTES + start * piece[0].nbytes)
+                    if file.readinto(piece.data.cast("B")) != piece.nbytes:
+                        raise OSError(errno.EIO, "the file of shuffled rows was cut short")
+                filled, begins = filled + len(piece), begins + int(record["cells"])
         columns = np.empty((self._width + 2, len(order)))
         for first in range(0, len(order), TURNED_ROWS):
             some = order[first : first + TURNED_ROWS]
             rows = np.take(gathered, some, axis=0, out=self._room("rows", len(some)), mode="clip")
             columns[:, first : first + len(some)] = rows.T
-        codes = columns[-2].astype(np.int64) if self._labelled else None
+        labelled = bool(self._blocks) and bool(self._blocks[-1]["labelled"])
+        codes = columns[-2].astype(np.int64) if labelled else None
         return Block(columns[: self._width].T, codes, columns[-1].astype(np.int64))
+
+
+def _sealed(record: np.void, content: bytes | memoryview) -> bytes:
+    """The hash of a block and of its record: a long record may reach the disk in part, too.
+
+    Of the content it takes in the sum of every page: it tells pages that never reached the disk, at a thirtieth of the
+    cost of SHA-256 of all bytes. No block can be forged: whoever can write here has the run key.
+    """
+    words = np.frombuffer(content, dtype="<u8")
+    sums = np.add.reduceat(words, np.arange(0, len(words), PAGE_CELLS)) if len(words) else words
+    fields = (record[name].tobytes() for name in ("cells", "labelled", "ends"))
+    return hashlib.sha256(hashlib.sha256(sums.tobytes()).digest() + b"".join(fields)).digest()
 
 
 Shuffle = MemoryShuffle | DiskShuffle
