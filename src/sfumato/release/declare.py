@@ -54,7 +54,10 @@ def declare(
     Refused are numbers that were read off the table or are roundings of what was, categories and codes that were read
     and are not typed again, and all columns at once where any was read."""
     typed = typed or Typed()
-    _check_typed(names, reason, typed)
+    if not reason.strip():
+        raise UsageError("--reason must say how the bounds are known without this table.")
+    if typed.given and len(names or ()) != 1:
+        raise UsageError("--low, --high and --categories are typed for one column at a time. Give one --column.")
     declaring = Declaring(path, ledger)
     schema = declaring.schema
     wanted = names or [
@@ -103,14 +106,6 @@ class Declaring:
         self.schema = self.schema.with_column(name, **domain, source="public", reason=reason.strip())
 
 
-def _check_typed(names: Sequence[str] | None, reason: str, typed: Typed) -> None:
-    """Refuse a declaration without a reason, and values that cannot be assigned to a column."""
-    if not reason.strip():
-        raise UsageError("--reason must say how the bounds are known without this table.")
-    if typed.given and (names is None or len(names) != 1):
-        raise UsageError("--low, --high and --categories are typed for one column at a time. Give one --column.")
-
-
 def in_words(column: Column) -> str:
     """What is declared of a column: "age from 0 to 120"."""
     if column.kind in NUMBERS:
@@ -130,7 +125,7 @@ def _check_range(column: Column, typed: Typed, read: bool, memory: ReadOff, path
             f"{where} was read off a table, but not under this ledger: its bounds cannot be compared with what was "
             f"read. Type those that you know: {example(path, column)}"
         )
-    plain = ENDS if _is_code(column) else [end for end in ENDS if _is_plain(column, end)]
+    plain = _plain_ends(column)
     copied = [end for end in memory.copied_ends(column) if end not in typed.given or end not in plain]
     if copied:
         many = "are" if len(copied) > 1 else "is"
@@ -140,30 +135,27 @@ def _check_range(column: Column, typed: Typed, read: bool, memory: ReadOff, path
 
 def _check_against(read: Column, column: Column, path: Path) -> None:
     """Refuse what was typed where the file itself says that nearly the same was read, whatever this ledger knows."""
-    if column.kind == "date" or column.kind not in NUMBERS or _is_code(column) or None in (read.low, read.high):
+    if column.kind == "date" or column.kind not in NUMBERS or None in (read.low, read.high):
         return
-    ends = [end for end in ENDS if about_equal(column, read, end) and not _is_plain(column, end)]
-    if ends:
+    plain = _plain_ends(column)
+    if ends := [end for end in ENDS if end not in plain and about_equal(column, read, end)]:
         raise CopiedError(path, column, ends, "is what the file says was read off a table, or a thousandth from it")
 
 
-def _is_code(column: Column) -> bool:
-    return column.kind == "integer" and int(column.high or 0) - int(column.low or 0) < MOST_CODES
-
-
-def _is_plain(column: Column, end: str) -> bool:
-    """Whether a bound is 0 or a power of ten: forms are full of them, and they hold no digit of anybody's value."""
+def _plain_ends(column: Column) -> set[str]:
+    """Bounds that hold no digit of anybody's value: those of codes, and 0 and powers of ten: forms are full of them."""
     if column.kind == "date":
-        return False
-    digits = Decimal(repr(getattr(column, end))).normalize().as_tuple().digits
-    return digits in ((0,), (1,))
+        return set()
+    if column.kind == "integer" and int(column.high or 0) - int(column.low or 0) < MOST_CODES:
+        return set(ENDS)
+    digits = {end: Decimal(repr(getattr(column, end))).normalize().as_tuple().digits for end in ENDS}
+    return {end for end, found in digits.items() if found in ((0,), (1,))}
 
 
 def _with(column: Column, typed: Typed) -> Column:
     """The column with what was typed for it."""
     given = typed.given
-    is_number = column.kind in NUMBERS
-    wrong = "categories" if is_number else "low" if "low" in given else "high"
+    wrong = "categories" if column.kind in NUMBERS else "low" if "low" in given else "high"
     if wrong in given:
         raise UsageError(f"Column {column.name!r} is {column.kind}, so --{wrong} says nothing about it.")
     for end in ENDS:

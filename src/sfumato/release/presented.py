@@ -155,11 +155,9 @@ def files(what: Presented) -> Iterator[Finding]:
         return
     with pq.ParquetFile(what.rows) as file:
         if (inside := card_inside(file)) is None:
-            yield wrong("files", "The rows carry no card, as those that `sfumato sanitize` writes do.")
-            return
+            raise CardError("The rows carry no card, as those that `sfumato sanitize` writes do.")
         if not what.card.says_the_same(inside):
-            yield wrong("files", "The card beside the rows is not the one inside their file: one of them was edited.")
-            return
+            raise CardError("The card beside the rows is not the one inside their file: one of them was edited.")
         check_content(file, what.card)
     yield ok("files", f"{what.rows.name} has the rows and columns of the card, and the same card inside.")
 

@@ -55,9 +55,9 @@ class Unfinished:
     def begin(self, plan: Mapping[str, Any], given: Streams | None) -> Streams:
         """Start a run of this plan, or go on with it; returns its streams. Another plan than the first is refused. The
         key of streams that are `given` is known elsewhere, and is not kept here."""
-        for path in self.work.parent.iterdir():  # files that were being written when the run died
-            if path != self.work:
-                path.unlink()
+        for file in self.work.parent.iterdir():  # files that were being written when the run died
+            if file != self.work:
+                file.unlink()
         if not self.begun:
             streams = given or Streams()
             self.work.mkdir(mode=0o700, exist_ok=True)
@@ -70,7 +70,17 @@ class Unfinished:
             streams = given or Streams(bytes.fromhex((self.work / KEY).read_text(encoding="utf-8")))
         except (OSError, ValueError, UsageError):
             raise self._hopeless("its notes are damaged") from None
-        self._check(json.loads(json.dumps(plan)))
+        plan = json.loads(json.dumps(plan))
+        before = {path: mark for path, *mark in self.plan.get("files", [])}
+        for path, *mark in plan["files"]:
+            if before.get(path) != mark:
+                raise self._hopeless(f"{path} changed since it began, or is new")
+        if len(before) != len(plan["files"]):
+            raise self._hopeless("a file of the table is gone")
+        for what, value in plan.items():
+            if _without_comments(self.plan.get(what)) != _without_comments(value):
+                also = " or with other parameters" if what == "mechanism" else ""
+                raise self._hopeless(f"it was begun with another {what}{also}")
         return streams
 
     def check_owner(self) -> None:
@@ -86,18 +96,6 @@ class Unfinished:
     def _note(self, plan: Mapping[str, Any]) -> None:
         self.plan = dict(plan)
         write_whole(self.work / PLAN, json.dumps(self.plan), private=True)
-
-    def _check(self, plan: Mapping[str, Any]) -> None:
-        before = {path: mark for path, *mark in self.plan.get("files", [])}
-        for path, *mark in plan["files"]:
-            if before.get(path) != mark:
-                raise self._hopeless(f"{path} changed since it began, or is new")
-        if len(before) != len(plan["files"]):
-            raise self._hopeless("a file of the table is gone")
-        for what, value in plan.items():
-            if _without_comments(self.plan.get(what)) != _without_comments(value):
-                also = " or with other parameters" if what == "mechanism" else ""
-                raise self._hopeless(f"it was begun with another {what}{also}")
 
     def check_fit(self, recipe: Mapping[str, Any]) -> None:
         """Blocks of one release have one recipe."""
