@@ -54,10 +54,7 @@ def declare(
     Refused are numbers that were read off the table or are roundings of what was, categories and codes that were read
     and are not typed again, and all columns at once where any was read."""
     typed = typed or Typed()
-    if not reason.strip():
-        raise UsageError("--reason must say how the bounds are known without this table.")
-    if typed.given and len(names or ()) != 1:
-        raise UsageError("--low, --high and --categories are typed for one column at a time. Give one --column.")
+    _check_typed(names, reason, typed)
     declaring = Declaring(path, ledger)
     schema = declaring.schema
     wanted = names or [
@@ -73,6 +70,13 @@ def declare(
     for name in wanted:
         declaring.declare(name, reason, typed)
     return declaring.schema, list(wanted)
+
+
+def _check_typed(names: Sequence[str] | None, reason: str, typed: Typed) -> None:
+    if not reason.strip():
+        raise UsageError("--reason must say how the bounds are known without this table.")
+    if typed.given and (names is None or len(names) != 1):
+        raise UsageError("--low, --high and --categories are typed for one column at a time. Give one --column.")
 
 
 class Declaring:

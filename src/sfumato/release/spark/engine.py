@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from importlib.util import find_spec
+from itertools import accumulate
 from operator import add
 from pathlib import Path
 from typing import Any, ClassVar
@@ -309,10 +310,9 @@ class InSpark(Engine):
         labelled = source.labelled and source.encoding.schema.label is not None
         written = layout.table(np.empty((0, width)), np.empty(0, dtype=np.int64) if labelled else None).schema
         plain = pa.schema([pa.field(one.name, _plain(one.type)) for one in written])
-        starts, row = {}, 0  # number of the first row of every partition
-        for number in sorted(source.looks):
-            starts[number] = row
-            row += source.looks[number].rows
+        numbers = sorted(source.looks)
+        firsts = accumulate((source.looks[number].rows for number in numbers), initial=0)
+        starts = dict(zip(numbers, firsts, strict=False))  # number of the first row of every partition
         seal = table.seal
         sealed = seal.close((table.reader, source.encoder, starts, source.looks, perturb, layout, work.streams, plain))
 
@@ -329,9 +329,9 @@ class InSpark(Engine):
         for part in sorted(staged.glob("part-*.parquet")):
             with pq.ParquetFile(part, pre_buffer=False, buffer_size=1 << 16) as file:
                 for batch in file.iter_batches():
-                    numbers = batch.column(batch.schema.get_field_index(SOURCE)).to_numpy()
+                    rows_at = batch.column(batch.schema.get_field_index(SOURCE)).to_numpy()
                     done += batch.num_rows
-                    yield pa.Table.from_batches([batch]).select(written.names).cast(written), numbers
+                    yield pa.Table.from_batches([batch]).select(written.names).cast(written), rows_at
                     work.progress("Writing", done, rows)
             part.unlink()
         shutil.rmtree(staged)

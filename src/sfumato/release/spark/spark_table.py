@@ -13,6 +13,8 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import accumulate
+from operator import or_
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -169,11 +171,9 @@ class SparkTable(Table):
         def count(number: int, batches: Batches) -> dict[int, int]:
             return {number: sum(batch.num_rows for batch in batches)}
 
-        counts = self.run(count, _united, as_it_is)
-        starts, total = {}, 0
-        for number in sorted(counts):
-            starts[number] = total
-            total += counts[number]
+        counts = self.run(count, or_, as_it_is)
+        numbers, total = sorted(counts), sum(counts.values())
+        starts = dict(zip(numbers, accumulate((counts[number] for number in numbers), initial=0), strict=False))
 
         def pick(number: int, batches: Batches) -> dict[int, list[pa.RecordBatch]]:
             found, row = [], starts[number]
@@ -184,11 +184,10 @@ class SparkTable(Table):
                 row += batch.num_rows
             return {number: found}
 
-        picked = self.run(pick, _united, as_it_is)
-        batches = [batch for number in sorted(picked) for batch in picked[number]]
-        return pa.Table.from_batches(batches).cast(
-            self.arrow_schema
-        ) if batches else self.arrow_schema.empty_table(), total
+        picked = self.run(pick, or_, as_it_is)
+        found = [batch for number in numbers for batch in picked[number]]
+        schema = self.arrow_schema
+        return pa.Table.from_batches(found).cast(schema) if found else schema.empty_table(), total
 
     def run(
         self,
@@ -228,10 +227,6 @@ def tasks_errors() -> Iterator[None]:
             raise
         kind = getattr(errors, found[1], TableError)
         raise kind(found[2].strip()) from None
-
-
-def _united(one: dict[int, Found], other: dict[int, Found]) -> dict[int, Found]:
-    return {**one, **other}
 
 
 def as_it_is(found: Found) -> Found:
