@@ -357,10 +357,13 @@ class _TypedFile(Table):
         return self._schema
 
     def _whole(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Of a file that stays as it is meanwhile."""
+        self._mark.check()
         try:
             yield from batches
         except (pa.ArrowException, OSError):
             raise self._damaged() from None
+        self._mark.check()
 
     def _damaged(self) -> TableError:
         self._mark.check()
@@ -391,7 +394,6 @@ class ParquetTable(_TypedFile):
         return self.of_groups(rows, range(len(self.row_groups)))
 
     def of_groups(self, rows: int, groups: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        self._mark.check()
         with self._opened() as opened:
             batches = opened.iter_batches(
                 batch_size=rows, columns=self._selected, row_groups=list(groups), use_threads=False
@@ -400,7 +402,6 @@ class ParquetTable(_TypedFile):
                 cells = [batch.column(field.name) for field in self._schema]
                 cells = [c if c.type == f.type else c.cast(f.type) for c, f in zip(cells, self._schema, strict=True)]
                 yield pa.RecordBatch.from_arrays(cells, schema=self._schema)
-        self._mark.check()
 
     def _opened(self) -> Any:
         """Through small buffers: memory then stays flat even where a row group is the whole file. Measured at 1M x 100,
@@ -434,7 +435,6 @@ class IpcTable(_TypedFile):
             raise self._damaged() from None
 
     def _batches(self, rows: int) -> Iterator[pa.RecordBatch]:  # noqa: ARG002 - an Arrow file has its own batches
-        self._mark.check()
         with self._reader() as reader:
             if hasattr(reader, "get_batch"):
                 found: Iterator[pa.RecordBatch] = (reader.get_batch(i) for i in range(reader.num_record_batches))
@@ -443,7 +443,6 @@ class IpcTable(_TypedFile):
             for batch in self._whole(found):
                 columns = [batch.column(name) for name in self._selected]
                 yield pa.RecordBatch.from_arrays(columns, schema=self._schema)
-        self._mark.check()
 
 
 # A table that is piped in. It is kept in memory, never in a file: passes over it start again from there.

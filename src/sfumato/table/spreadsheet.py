@@ -135,11 +135,20 @@ MOST_CELLS = 100
 LONGEST_STRETCH = 1 << 20
 """Bytes without a new tag: a cell's characters, each written as &#x10FFFF; in the worst case."""
 PIECE = 1 << 16
+TOO_LARGE = (
+    "{path} unpacks to more cells or text than a sheet of its size holds, so it was not read. If it is yours, save it "
+    "as CSV."
+)
+LONG_CELL = (
+    "{path} has a cell of more than {most:,} characters, so it was not read. If it is yours, leave that column out."
+)
 
 
 def read_sheet(path: Path) -> pa.Table:
     """Cells as the program last computed them; errors such as #N/A are empty, and so are empty rows at the end."""
     rows = _rows_of(path)
+    while rows and not rows[-1]:
+        rows.pop()
     if not rows:
         raise TableError(f"{path}: the first sheet is empty.")
     width = max(len(row) for row in rows)
@@ -151,75 +160,49 @@ def read_sheet(path: Path) -> pa.Table:
 
 
 def _rows_of(path: Path) -> list[list[Any]]:
-    """The rows of the first sheet without the empty cells and rows at their ends."""
+    """The rows of the first sheet without the empty cells at their ends. A small file that unpacks to much
+    more than others of its size was made to fill the memory."""
     rows: list[list[Any]] = []
-    room = _Room(path)
+    left = SPARE + MOST_CELLS * path.stat().st_size
     try:
-        room.check_parts()
+        _check_parts(path)
         for found, times in ods_rows(path) if path.suffix.lower() == ".ods" else _xlsx_rows(path):
             row = [_cleaned(cell) for cell in found]
             while row and row[-1] is None:
                 row.pop()
             times = times if row else 1  # office programs append empty rows by the million
-            room.pay(row, times)
+            texts = [len(cell) for cell in row if isinstance(cell, str)]
+            if max(texts, default=0) > LONGEST_CELL:
+                raise TableError(LONG_CELL, path=path, most=LONGEST_CELL)
+            left -= times * (8 * (len(row) + 1) + sum(texts))
+            if left < 0 or len(rows) + times > MOST_ROWS:
+                raise TableError(TOO_LARGE, path=path)
             rows += [row] * times
     except SfumatoError:
         raise
     except Exception as error:
         raise unreadable(path, error) from None
-    while rows and not rows[-1]:
-        rows.pop()
     return rows
 
 
-class _Room:
-    """How much memory a file may take, from its size: a small one that unpacks to much more was made to fill it."""
-
-    def __init__(self, path: Path) -> None:
-        self._path, size = path, path.stat().st_size
-        self._xml, self._left = (SPARE + most * size for most in (MOST_UNPACKED[path.suffix.lower()], MOST_CELLS))
-        self._rows = 0
-
-    def check_parts(self) -> None:
-        """Before anything is unpacked whole: what the parts say of their sizes (no more is read of them), and that
-        no tag or text goes on and on."""
-        with zipfile.ZipFile(self._path) as archive:
-            parts = archive.infolist()
-            if sum(part.file_size for part in parts) > self._xml:
-                raise self._too_large()
-            for part in parts:
-                if not part.filename.endswith((".xml", ".rels")):
-                    continue
-                with archive.open(part) as content:
-                    stretch = 0
-                    while piece := content.read(PIECE):
-                        tag = piece.find(b"<")
-                        stretch += len(piece) if tag < 0 else tag
-                        if stretch > LONGEST_STRETCH:
-                            raise self._long_cell()
-                        stretch = stretch if tag < 0 else len(piece) - piece.rfind(b"<")
-
-    def pay(self, row: list[Any], times: int) -> None:
-        """For a row that stands there so many times, before it does."""
-        texts = [len(cell) for cell in row if isinstance(cell, str)]
-        if max(texts, default=0) > LONGEST_CELL:
-            raise self._long_cell()
-        self._left -= times * (8 * (len(row) + 1) + sum(texts))
-        self._rows += times
-        if self._left < 0 or self._rows > MOST_ROWS:
-            raise self._too_large()
-
-    def _too_large(self) -> TableError:
-        return TableError(
-            f"{self._path} unpacks to more cells or text than a sheet of its size holds, so it was not read. "
-            "If it is yours, save it as CSV."
-        )
-
-    def _long_cell(self) -> TableError:
-        return TableError(
-            f"{self._path} has a cell of more than {LONGEST_CELL:,} characters, so it was not read. "
-            "If it is yours, leave that column out."
-        )
+def _check_parts(path: Path) -> None:
+    """Before anything is unpacked whole: what the parts say of their sizes (no more is read of them), and that no tag
+    or text goes on and on."""
+    with zipfile.ZipFile(path) as archive:
+        parts = archive.infolist()
+        if sum(part.file_size for part in parts) > SPARE + MOST_UNPACKED[path.suffix.lower()] * path.stat().st_size:
+            raise TableError(TOO_LARGE, path=path)
+        for part in parts:
+            if not part.filename.endswith((".xml", ".rels")):
+                continue
+            with archive.open(part) as content:
+                stretch = 0
+                while piece := content.read(PIECE):
+                    tag = piece.find(b"<")
+                    stretch += len(piece) if tag < 0 else tag
+                    if stretch > LONGEST_STRETCH:
+                        raise TableError(LONG_CELL, path=path, most=LONGEST_CELL)
+                    stretch = stretch if tag < 0 else len(piece) - piece.rfind(b"<")
 
 
 def _xlsx_rows(path: Path) -> Iterator[tuple[list[Any], int]]:
