@@ -114,7 +114,7 @@ def _times_noted(source: Source, rolls: list[KeptRoll], ledger: Ledger, progress
         told = whole.told(piece)
         assert told is not None
         roll.add(told)
-        progress("Comparing", len(roll), source.rows)
+        progress("Comparing", len(roll), source.table.rows)
     times = (roll.times_in(one) for one in rolls)
     return sum((found for found in times if found is not None), np.zeros(len(roll), dtype=np.int64))
 
@@ -197,7 +197,7 @@ def _deal(source: Source, memory: RowMemory, buckets: Path, progress: Progress) 
                 with (buckets / f"{number}").open("ab") as file:
                     file.write(records[chosen].tobytes())
         rows += len(hashes)
-        progress("Comparing", rows, source.rows)
+        progress("Comparing", rows, source.table.rows)
     return rows
 
 

@@ -61,14 +61,9 @@ class Presented:
     card: Card
     rows: Path
 
-    @property
-    def is_parquet(self) -> bool:
-        """Whether the rows carry their card too."""
-        return self.rows.suffix == ".parquet"
-
     def blocks(self) -> Iterator[pa.Table]:
         """The rows, block by block."""
-        if self.is_parquet:
+        if self.rows.suffix == ".parquet":
             with pq.ParquetFile(self.rows) as file:
                 yield from parquet_blocks(file)
         else:
@@ -149,7 +144,7 @@ def files(what: Presented) -> Iterator[Finding]:
     elif others:
         shown = own_words(first_names(others), LONGEST_NAMED)
         yield cannot_check("files", f"What else lies in the folder, and belongs to no check: {shown}.")
-    if not what.is_parquet:
+    if what.rows.suffix != ".parquet":  # whose rows carry their card too
         check_columns(open_table(what.rows).arrow_schema, what.card)
         yield ok("files", "The columns are those of the card.")
         return

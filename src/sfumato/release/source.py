@@ -138,11 +138,6 @@ class Source:
     elsewhere: ClassVar[bool] = False
     """Whether the rows lie on other machines, which go through them."""
 
-    @property
-    def rows(self) -> int | None:
-        """Number of rows where it is known without reading."""
-        return self.table.rows
-
     def no_rows(self) -> SourceBlock:
         """A block of a table without rows."""
         return SourceBlock(np.empty((0, self.encoding.width)), None, rows=np.empty(0, dtype=np.int64))
@@ -341,7 +336,7 @@ def _add_up(phase: Phase, source: Source, progress: Progress, fingerprint: Finge
         if part.told is not None and source.roll is not None:
             source.roll.add(part.told)
         part.told = None
-        progress(phase.step, rows, source.rows)
+        progress(phase.step, rows, source.table.rows)
 
     total = source.add_up(work, seen)
     if source.roll is not None and total is not None and len(source.roll) != total.rows:
