@@ -187,12 +187,7 @@ def crew(workers: int) -> Iterator[Run]:
         yield lambda work, blocks: list(map(work, blocks))
         return
     with one_blas_thread(), ThreadPoolExecutor(workers) as pool:
-
-        def run(work: Callable[[slice], None], blocks: list[slice]) -> None:
-            for done in [pool.submit(work, block) for block in blocks]:
-                done.result()
-
-        yield run
+        yield lambda work, blocks: list(pool.map(work, blocks))
 
 
 def slices(count: int, size: int) -> list[slice]:
