@@ -94,7 +94,7 @@ def sanitize(table: Any, options: Options) -> Release:
     if out is None:
         return sanitize_in_memory(table, options, progress)
     told = sanitize_into(table, out, options, progress)
-    return Release(told.card, folder=told.folder, kind=kind_of(table), told=told)
+    return Release.made(told, kind_of(table))
 
 
 def _with_terms(options: Options) -> Options:

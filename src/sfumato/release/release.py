@@ -100,6 +100,11 @@ class Release:
         release.has_private_parts  # noqa: B018 - looked at now, so that what does not belong together is found now
         return release
 
+    @classmethod
+    def made(cls, told: Sanitized, kind: str) -> Release:
+        """The owner's release that was just written into a folder."""
+        return cls(told.card, folder=told.folder, kind=kind, told=told)
+
     @property
     def source(self) -> Codes | None:
         """Private: which row of the source table each released row came from; None where that is not known here."""
