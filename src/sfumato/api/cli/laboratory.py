@@ -119,9 +119,13 @@ def redraw(
 class ItemOrCommand(TyperGroup):
     """What is no command is the name of an item; nothing at all lists them."""
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+    def otherwise(self, args: list[str]) -> list[str]:
+        """The command that was meant."""
         known = {*self.commands, "--help", "--help-all", "-h"}
-        return super().parse_args(ctx, args if args and args[0] in known else ["item", *args])
+        return args if args and args[0] in known else ["item", *args]
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, self.otherwise(args))
 
 
 app = typer.Typer(
