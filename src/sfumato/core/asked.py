@@ -148,7 +148,7 @@ def said_of(one: Field[Any]) -> Asked:
         typed = next((kind for name, kind in TYPED.items() if name in named), str)
     if not flag:
         once = annotation.startswith("Sequence[") and typed is not str  # one value each time that it is typed
-        name = (one.name.removesuffix("s") if once else one.name).replace("parameters", "param").replace("_", "-")
+        name = {"parameters": "param"}.get(one.name, one.name.removesuffix("s") if once else one.name).replace("_", "-")
         flag = f"--{name}/--no-{name}" if says.opposite else f"--{name}"
     return replace(says, typed=typed, read=read, flag=flag, metavar=says.metavar or VALUES.get(one.name))
 
