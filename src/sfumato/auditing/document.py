@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ OF_THE_RELEASE = ("edges", "release", "names", "categories")
 
 OF_A_COLUMN = ("name", "kind", "edges", "categories", "release", "missing", "reported", "not_applicable")
 OF_CROWDS = ("quasi_identifiers", "left_out", "not_applicable", "population", "c", "release")
-NO_MEASURES: dict[str, Any] = {"average_privacy": None, "unified": None, "channels": [], "density_gap": None}
+SIDES = ("release", "original")
 
 
 def released_alone(parts: Mapping[str, Any]) -> dict[str, Any]:
@@ -43,25 +43,22 @@ def released_alone(parts: Mapping[str, Any]) -> dict[str, Any]:
     of tables that differ in one person would find the person in the last digits. So they are left out; with
     --with-audit they are there, rounded, and no statistic of the original is told in full.
     """
-    crowds = parts["uniqueness"]
+
+    def kept(part: Mapping[str, Any], names: Iterable[str], **more: None) -> dict[str, Any]:
+        return {name: part[name] for name in names if name in part} | more
+
+    correlated = ("names", "release", "not_applicable")
     return {
         "attacks": [],
-        "measures": NO_MEASURES,
+        "measures": {"average_privacy": None, "unified": None, "channels": [], "density_gap": None},
         "utility": [],
-        "uniqueness": crowds and {**_kept(crowds, OF_CROWDS), "original": None},
-        "distributions": [{**_kept(one, OF_A_COLUMN), "original": None} for one in parts["distributions"]],
-        "correlations": {
-            **_kept(parts["correlations"], ("names", "release", "not_applicable")),
-            **{"original": None, "distance": None},
-        },
+        "uniqueness": parts["uniqueness"] and kept(parts["uniqueness"], OF_CROWDS, original=None),
+        "distributions": [kept(one, OF_A_COLUMN, original=None) for one in parts["distributions"]],
+        "correlations": kept(parts["correlations"], correlated, original=None, distance=None),
         "riskiest": [],
-        "settings": _kept(parts["settings"], ("rows_used", "sampled", "seed")),
+        "settings": kept(parts["settings"], ("rows_used", "sampled", "seed")),
         "notes": [],
     }
-
-
-def _kept(part: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    return {name: part[name] for name in names if name in part}
 
 
 def published(part: Any, *, card: bool) -> Any:
@@ -89,7 +86,7 @@ def tidy_table(audit: dict[str, Any]) -> pa.Table:
     """Every result as one row a figure. kind: attack, measure, utility, distribution, correlation, copies, uniqueness
     or fidelity; attack: its name (of a utility: the classifier). `control` is the holdout's, `baseline` the original's
     or, of an attack, that without the release. What was not measured has no row."""
-    rows = [row for part in (_attacks, _measures, _copies, _uniqueness, _fidelity) for row in part(audit)]
+    rows = [row for part in (_attacks, _measures, _against_people) for row in part(audit)]
     return pa.Table.from_pylist([row for row in rows if row["value"] is not None], schema=SCHEMA)
 
 
@@ -115,70 +112,67 @@ def _attacks(audit: dict[str, Any]) -> Iterator[Row]:
                     yield _row("attack", metric, value, **name, column=column["name"], **more)
 
 
+def _at(audit: Mapping[str, Any], *path: str) -> Any:
+    """The part at this path; nothing where there is none."""
+    found: Any = audit
+    for name in path:
+        found = found.get(name) or {}
+    return found
+
+
 def _measures(audit: dict[str, Any]) -> Iterator[Row]:
-    found = audit.get("measures") or {}
-    if average := found.get("average_privacy"):
-        yield _row("measure", "average-privacy", average["width"], attack=average["attack"])
-        for column in average["columns"]:
-            more = {"column": column["name"], "baseline": column.get("width_of_mean")}
-            yield _row("measure", "average-privacy", column["width"], **more)
-    if unified := found.get("unified"):
-        for name in ("minimum", "average", "sigma_min", "sigma_avg"):
-            metric = f"unified-{name.replace('_', '-')}"
-            yield _row("measure", metric, unified[name], attack=unified[f"{name}_attack"])
-    for column in found.get("channels") or ():
-        yield _row("measure", "privacy-loss", column["privacy_loss"], column=column["name"])
-    yield _row("measure", "density-gap", (found.get("density_gap") or {}).get("loss"))
+    average, unified, gap = (_at(audit, "measures", name) for name in ("average_privacy", "unified", "density_gap"))
+    measure = partial(_row, "measure")
+    yield measure("average-privacy", average.get("width"), attack=average.get("attack"))
+    for column in average.get("columns", ()):
+        more = {"column": column["name"], "baseline": column.get("width_of_mean")}
+        yield measure("average-privacy", column["width"], **more)
+    for name in ("minimum", "average", "sigma_min", "sigma_avg"):
+        metric = f"unified-{name.replace('_', '-')}"
+        yield measure(metric, unified.get(name), attack=unified.get(f"{name}_attack"))
+    for column in _at(audit, "measures", "channels"):
+        yield measure("privacy-loss", column["privacy_loss"], column=column["name"])
+    yield measure("density-gap", gap.get("loss"))
     for entry in audit["utility"]:
-        learner = {"attack": entry["classifier"]}
-        yield _row("utility", "accuracy-original", entry["original"], **learner)
-        yield _row("utility", "accuracy-release", entry["release"], **learner, baseline=entry["original"])
-        yield _row("utility", "accuracy-commonest-class", entry.get("commonest"), **learner)
-        yield _row("utility", "phi", entry["phi"], entry["interval"], **learner)
+        utility = partial(_row, "utility", attack=entry["classifier"])
+        yield utility("accuracy-original", entry["original"])
+        yield utility("accuracy-release", entry["release"], baseline=entry["original"])
+        yield utility("accuracy-commonest-class", entry.get("commonest"))
+        yield utility("phi", entry["phi"], entry["interval"])
     for entry in audit["distributions"]:
         for metric in ("ks", "wasserstein", "total_variation"):
             yield _row("distribution", metric, entry.get(metric), column=entry["name"])
     yield _row("correlation", "distance", audit["correlations"]["distance"])
 
 
-def _copies(audit: dict[str, Any]) -> Iterator[Row]:
-    found = audit.get("copies") or {}
-    if exact := found.get("exact"):
-        yield _row("copies", "exact-copies", exact["share"], exact["interval"], control=exact["control"])
-    if near := found.get("near"):
-        yield _row("copies", "near-copies", near["share"], near["interval"], control=near["expected"])
-        for measure in ("dcr", "nndr"):
-            for name, value in near[measure]["release"].items():
-                yield _row("copies", f"{measure}-{name}", value, control=near[measure]["control"][name])
-        yield _row("copies", "nearer", near["nearer"], near["nearer_interval"])
-
-
-def _uniqueness(audit: dict[str, Any]) -> Iterator[Row]:
-    found = audit.get("uniqueness") or {}
-    release, original = found.get("release") or {}, found.get("original") or {}
+def _against_people(audit: dict[str, Any]) -> Iterator[Row]:
+    """What the release is held against people by: copies, crowds, and how like them it is."""
+    copied, exact, near = partial(_row, "copies"), _at(audit, "copies", "exact"), _at(audit, "copies", "near")
+    yield copied("exact-copies", exact.get("share"), exact.get("interval"), control=exact.get("control"))
+    yield copied("near-copies", near.get("share"), near.get("interval"), control=near.get("expected"))
+    for measure in ("dcr", "nndr"):
+        for name, value in _at(near, measure, "release").items():
+            yield copied(f"{measure}-{name}", value, control=near[measure]["control"][name])
+    yield copied("nearer", near.get("nearer"), near.get("nearer_interval"))
+    crowd, release, original = partial(_row, "uniqueness"), *(_at(audit, "uniqueness", side) for side in SIDES)
     for name in ("k", "unique"):
-        yield _row("uniqueness", name, release.get(name), baseline=original.get(name))
+        yield crowd(name, release.get(name), baseline=original.get(name))
     for name in ("pitman", "log_linear"):
-        now, was = ((side.get(name) or {}).get("uniques") for side in (release, original))
-        yield _row("uniqueness", f"population-unique-{name.replace('_', '-')}", now, baseline=was)
+        now, was = (_at(side, name).get("uniques") for side in (release, original))
+        yield crowd(f"population-unique-{name.replace('_', '-')}", now, baseline=was)
     before = {one["name"]: one for one in original.get("sensitive", ())}
     for one in release.get("sensitive", ()):
-        was = before.get(one["name"], {})
         for name in ("distinct", "entropy", "recursive", "t", "t_mean"):
-            yield _row("uniqueness", name, one[name], column=one["name"], baseline=was.get(name))
-
-
-def _fidelity(audit: dict[str, Any]) -> Iterator[Row]:
-    found = audit.get("fidelity") or {}
+            yield crowd(name, one[name], column=one["name"], baseline=_at(before, one["name"]).get(name))
+    like = partial(_row, "fidelity")
     for name in ("marginals", "pairs", "correlations"):
-        figures = found.get(name) or {}
-        yield _row("fidelity", name, figures.get("release"), baseline=figures.get("original"))
-    now, was = ((found.get("discriminator") or {}).get(side) or {} for side in ("release", "original"))
-    yield _row("fidelity", "discriminator-auc", now.get("auc"), now.get("interval"), baseline=was.get("auc"))
+        figures = _at(audit, "fidelity", name)
+        yield like(name, figures.get("release"), baseline=figures.get("original"))
+    now, was = (_at(audit, "fidelity", "discriminator", side) for side in SIDES)
+    yield like("discriminator-auc", now.get("auc"), now.get("interval"), baseline=was.get("auc"))
     for part, learned in (("columns", ""), ("targets", "learned-")):
-        for one in found.get(part, ()):
-            beside = {"column": one["name"], "baseline": one.get("original")}
-            yield _row("fidelity", learned + one["measure"], one["release"], **beside)
+        for one in _at(audit, "fidelity", part):
+            yield like(learned + one["measure"], one["release"], column=one["name"], baseline=one.get("original"))
 
 
 FORMAT, VERSION = "sfumato-audit", 1

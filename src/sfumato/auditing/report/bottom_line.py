@@ -88,18 +88,15 @@ def bottom_line(found: Mapping[str, Any], folder: str = "DIR", width: int = 80) 
         # A state may be longer than the column, and a terminal narrow: the sentence then begins below.
         beside = len(left) < LEFT and width >= NARROW
         indent = " " * LEFT if width >= NARROW else "  "
-        start = f"{left:<{LEFT}}" if beside else indent
-        if not beside:
-            lines.append(left)
-        told = words
+        lines += [] if beside else [left]
         if COLUMN in words:
-            told = COLUMN.join(part.replace(" ", "\xa0") for part in words.split(COLUMN))
+            words = COLUMN.join(part.replace(" ", "\xa0") for part in words.split(COLUMN))
         elif words.startswith("sfumato "):  # a command is not broken, so that it can be copied
-            told = words.replace(" ", "\xa0")
+            words = words.replace(" ", "\xa0")
         lines += textwrap.wrap(
-            told,
+            words,
             max(width, LEFT),
-            initial_indent=start,
+            initial_indent=f"{left:<{LEFT}}" if beside else indent,
             subsequent_indent=indent,
             break_on_hyphens=False,
             break_long_words=False,
@@ -113,11 +110,8 @@ def bottom_line_html(found: Mapping[str, Any], folder: str = "DIR") -> Markup:
 
 
 def rows_html(shown: Sequence[Row]) -> Markup:
-    parts = (
-        tag("div", tag("dt", left), "\n", tag("dd", words, style="white-space: pre-wrap"), "\n")
-        for left, words in shown
-    )
-    return tag("dl", *parts, class_="bottom")
+    parts = [(tag("dt", left), "\n", tag("dd", words, style="white-space: pre-wrap"), "\n") for left, words in shown]
+    return tag("dl", *(tag("div", *part) for part in parts), class_="bottom")
 
 
 def proof(found: Mapping[str, Any]) -> str:
@@ -159,29 +153,19 @@ def in_digits(points: Points, limit: float | None = None) -> tuple[str, str, str
 def use(found: Mapping[str, Any]) -> str:
     """How well the best learner predicts from the release, or what is known without one; what is of no use is said
     first."""
-    best = max(
-        (one for one in found.get("utility") or () if one.get("release") is not None),
-        key=lambda one: float(one["release"]),
-        default=None,
-    )
-    if best is None:
+    learned = [one for one in found.get("utility") or () if one.get("release") is not None]
+    if not learned:
         known = [_not_predicted(found), _shares_off(found)]
         return joined([one for one in known if one] or ["not measured: there is no column to predict"], "; ")
+    best = max(learned, key=lambda one: float(one["release"]))
     originals = max(float(one["original"]) for one in found["utility"] if one.get("original") is not None)
-    right = right_of_100(
-        float(best["release"]), best["classifier"], asked_about(best), best.get("commonest"), originals
-    )
-    return joined([*_beside_the_commonest(best), right], "")
-
-
-def _beside_the_commonest(best: Mapping[str, Any]) -> list[str]:
-    """A warning before the figure, where the release does not give more than the commonest class, or may not."""
-    than, commonest = best.get("than_commonest"), best.get("commonest")
-    if than not in (NO_BETTER, WORSE):
-        return []
-    if than == NO_BETTER and commonest is not None and float(best["release"]) > commonest:
-        return ["too few rows to tell that it is better than always answering the commonest class: "]
-    return [f"{than} than always answering the commonest class: "]
+    released, commonest, than, warning = float(best["release"]), best.get("commonest"), best.get("than_commonest"), ""
+    if than == NO_BETTER and commonest is not None and released > commonest:
+        warning = "too few rows to tell that it is better than always answering the commonest class: "
+    elif than in (NO_BETTER, WORSE):  # it does not give more than the commonest class
+        warning = f"{than} than always answering the commonest class: "
+    right = right_of_100(released, best["classifier"], asked_about(best), commonest, originals)
+    return joined([*([warning] if warning else []), right], "")
 
 
 def _not_predicted(found: Mapping[str, Any]) -> str:
@@ -192,11 +176,9 @@ def _not_predicted(found: Mapping[str, Any]) -> str:
     name = f"'{own_words(str(label), 40)}'"
     if settings.get("repeats") == 0:
         return f"how well {name} is predicted was not asked for: add --repeats 10, or leave --attack out"
-    why = "how well {name} is predicted is not known; audit.json says why in its notes"
-    if not settings.get("holdout_rows"):
-        why = (
-            "how well {name} is predicted is not known: it needs people not in the table, with that column (--holdout)"
-        )
+    if settings.get("holdout_rows"):
+        return said("how well {name} is predicted is not known; audit.json says why in its notes", name=name)
+    why = "how well {name} is predicted is not known: it needs people not in the table, with that column (--holdout)"
     return said(why, name=name)
 
 
@@ -244,18 +226,16 @@ def _not_hidden(found: Mapping[str, Any]) -> str:
 
 def _reasons(declared: Sequence[Mapping[str, Any]]) -> str:
     """How many ranges by which reasons; many reasons are counted, and stand in full where the card is shown."""
-    count = sum(int(one["ranges"]) for one in declared)
+    counts = [int(one["ranges"]) for one in declared]
     if len(declared) > MOST_REASONS:
         many = "{count:,} ranges, {reasons:,} different reasons: see `sfumato show`"
-        return said(many, count=count, reasons=len(declared))
+        return said(many, count=sum(counts), reasons=len(declared))
     quotes = [quoted(str(one["reason"]), 60) for one in declared]
     if len(declared) == 1:
-        return said("{count:,}, reason {reason}", count=count, reason=quotes[0])
-    each = [
-        said("{count:,} by {reason}", count=int(one["ranges"]), reason=quote)
-        for one, quote in zip(declared, quotes, strict=True)
-    ]
-    return said("{count:,}: {each}", count=count, each=joined(each, ", "))
+        return said("{count:,}, reason {reason}", count=counts[0], reason=quotes[0])
+    pairs = zip(counts, quotes, strict=True)
+    each = joined([said("{count:,} by {reason}", count=count, reason=reason) for count, reason in pairs], ", ")
+    return said("{count:,}: {each}", count=sum(counts), each=each)
 
 
 def _next(found: Mapping[str, Any], state: str, folder: str) -> str:

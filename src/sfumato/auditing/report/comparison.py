@@ -11,6 +11,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from markupsafe import Markup
@@ -31,6 +32,7 @@ APART, ACROSS = 26.0, 4
 """Marks beside the axes: this far apart, so many in a row."""
 FORMAL = ("local-dp", "central-dp")
 LEVELS = (("ceiling", "originals", -6.0), ("majority", "commonest class", 18.0))
+NAMED = ("extras", "learners")
 Shown = Mapping[str, Any]
 
 
@@ -65,7 +67,7 @@ def frontier(settings: Sequence[Shown], limit: float | None) -> Markup:
     def y(right: float) -> float:
         return HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * (right - low) / (high - low)
 
-    drawn = [*_axes(x, y, range(0, int(most) + 1, step), range(low, high + 1, 10)), *_levels(settings, y)]
+    drawn = _axes(settings, x, y, range(0, int(most) + 1, step), range(low, high + 1, 10))
     if limit is not None:
         drawn.append(tag("line", x1=x(limit), x2=x(limit), y1=TOP, y2=HEIGHT - BOTTOM, class_="limit"))
         drawn.append(tag("text", f"your limit, {limit:g}", x=x(limit) + 6, y=TOP + 14, class_="limit-name"))
@@ -98,20 +100,10 @@ def _across(settings: Sequence[Shown], limit: float | None) -> tuple[float, int]
     return float(step * max(1, math.ceil(farthest / step))), step
 
 
-def _levels(settings: Sequence[Shown], y: Callable[[float], float]) -> list[Markup]:
-    """Lines across: what is right without the release, and what is right at most."""
-    drawn = []
-    for measure, words, beside in LEVELS:
-        level = 100.0 * sum(one[measure] for one in settings) / len(settings)
-        drawn.append(tag("line", x1=LEFT, x2=RIGHT, y1=y(level), y2=y(level), class_=f"level {measure}"))
-        place = {"x": (LEFT + RIGHT) / 2, "y": y(level) + beside, "text_anchor": "middle"}
-        drawn.append(tag("text", f"{words}, {level:.0f}", class_="tick", **place))
-    return drawn
-
-
 def _axes(
-    x: Callable[[float], float], y: Callable[[float], float], across: Sequence[int], up: Sequence[int]
+    settings: Sequence[Shown], x: Callable[[float], float], y: Callable[[float], float], across: range, up: range
 ) -> list[Markup]:
+    """Marks on both axes, and lines across: what is right without the release, and what is right at most."""
     drawn = []
     for value in across:
         drawn.append(tag("line", x1=x(value), x2=x(value), y1=TOP, y2=HEIGHT - BOTTOM, class_="rail"))
@@ -120,6 +112,11 @@ def _axes(
     drawn.append(tag("text", "right of 100", x=4, y=TOP - 22, class_="axis-name"))
     name = "extra: more of 100 right than without the release"
     drawn.append(tag("text", name, x=RIGHT, y=HEIGHT - 8, class_="axis-name", text_anchor="end"))
+    for measure, words, beside in LEVELS:
+        level = 100.0 * sum(one[measure] for one in settings) / len(settings)
+        drawn.append(tag("line", x1=LEFT, x2=RIGHT, y1=y(level), y2=y(level), class_=f"level {measure}"))
+        place = {"x": (LEFT + RIGHT) / 2, "y": y(level) + beside, "text_anchor": "middle"}
+        drawn.append(tag("text", f"{words}, {level:.0f}", class_="tick", **place))
     return drawn
 
 
@@ -161,7 +158,8 @@ def render_comparison(data: Shown) -> str:
     """The page as text."""
     measured = [one for one in data["settings"] if one["refused"] is None]
     measured.sort(key=lambda one: (one["mechanism"], one["openness"]))
-    believed = _by_risk(measured)
+    names, learners = (sorted(set(chain.from_iterable(one[part] for one in measured))) for part in NAMED)
+    believed = {risk: [name for name in names if _risk(name) == risk] for risk in RISKS}
     attacks = [name for group in believed.values() for name in group]
     script = report_text("comparison.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -174,7 +172,7 @@ def render_comparison(data: Shown) -> str:
         measured=measured,
         attacks=attacks,
         believed={risk: group for risk, group in believed.items() if group},
-        learners=sorted({name for one in measured for name in one["learners"]}),
+        learners=learners,
         shouted=[one for one in measured if one["above_claim"]],
         frontier=frontier(measured, data["limit"]),
         order=in_order(measured),
@@ -185,12 +183,6 @@ def render_comparison(data: Shown) -> str:
         proved=PROVED,
         not_proved=MEASURED,
     )
-
-
-def _by_risk(measured: Sequence[Shown]) -> dict[str, list[str]]:
-    """The attackers of each risk, by name."""
-    names = sorted({name for one in measured for name in one["extras"]})
-    return {risk: [name for name in names if _risk(name) == risk] for risk in RISKS}
 
 
 def _risk(attack: str) -> str:

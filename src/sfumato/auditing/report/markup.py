@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -160,15 +161,15 @@ def told(columns: Sequence[str], names: Sequence[str]) -> str:
     >>> told(["age", "sex", "zip"], ["age", "sex", "zip", "job"])
     '3 of 4: all but job'
     """
+    others = [name for name in names if name not in columns]
     if not columns:
         return DASH
-    others = [name for name in names if name not in columns]
     if len(columns) + len(others) != len(names):
         return ", ".join(columns)
-    count = f"{len(columns)} of {len(names)}"
-    if not others:
-        return f"{count}: all of them"
-    return f"{count}: all but {', '.join(others)}" if len(others) < len(columns) else f"{count}: {', '.join(columns)}"
+    which = ", ".join(columns)
+    if len(others) < len(columns):
+        which = f"all but {', '.join(others)}" if others else "all of them"
+    return f"{len(columns)} of {len(names)}: {which}"
 
 
 AS_READ = {one.__name__: one for one in (figure, of_100, quantity, signed, between, told)}
@@ -198,7 +199,7 @@ def factor(value: float | None) -> str:
 def setting_rows(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The audit's settings in the order above, those unknown to us last under their own name."""
     rows = []
-    for key in [*[key for key in SETTINGS if key in settings], *[key for key in settings if key not in SETTINGS]]:
+    for key in sorted(settings, key=lambda key: list(SETTINGS).index(key) if key in SETTINGS else len(SETTINGS)):
         value = settings[key]
         words = DASH if value is None else str(value)
         if isinstance(value, bool):
@@ -391,11 +392,10 @@ def in_all(verdicts: Iterable[str]) -> str:
     >>> in_all([GAINS, GAINS, NO_GAIN])
     'Of 3 attackers, 2 learn from the release and 1 learns nothing.'
     """
-    found = list(verdicts)
-    if not found:
-        return ""
-    if len(set(found)) == 1:
-        one, several = COUNTED[found[0]]
-        return f"The one attacker {one}." if len(found) == 1 else f"All {len(found)} attackers {several}."
-    parts = [f"{found.count(state)} {COUNTED[state][found.count(state) > 1]}" for state in ORDER if state in found]
-    return f"Of {len(found)} attackers, {', '.join(parts[:-1])} and {parts[-1]}."
+    found = Counter(verdicts)
+    if len(found) > 1:
+        parts = [f"{found[state]} {COUNTED[state][found[state] > 1]}" for state in ORDER if state in found]
+        return f"Of {found.total()} attackers, {', '.join(parts[:-1])} and {parts[-1]}."
+    for state, count in found.items():
+        return f"{f'All {count} attackers' if count > 1 else 'The one attacker'} {COUNTED[state][count > 1]}."
+    return ""

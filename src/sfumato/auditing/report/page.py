@@ -14,36 +14,9 @@ from typing import Any
 from markupsafe import Markup
 
 from sfumato.auditing.document import stated
-from sfumato.auditing.report.bottom_line import (
-    bottom_line_html,
-    for_others,
-    has_measured,
-    is_private,
-    measured,
-    rows_html,
-)
+from sfumato.auditing.report import bottom_line, evidence, markup
 from sfumato.auditing.report.columns import accuracy_section, columns_section, correlations_section, use_section
-from sfumato.auditing.report.evidence import (
-    attackers_section,
-    copied_rows,
-    copies_section,
-    crowds_section,
-    exposed_section,
-    fidelity_section,
-    guarantee_section,
-    riskiest_section,
-    shown_guarantee,
-    strongest_section,
-)
-from sfumato.auditing.report.markup import (
-    Section,
-    Shown,
-    drawn,
-    figure,
-    report_template,
-    report_text,
-    setting_rows,
-)
+from sfumato.auditing.report.markup import Section, Shown, drawn
 from sfumato.core.errors import CardError, UsageError
 from sfumato.core.files import check_free, file_digest, write_whole
 from sfumato.core.svg import tag
@@ -95,17 +68,17 @@ def shown_measures(found: Mapping[str, Any] | None) -> Shown:
     average, unified, channels = found.get("average_privacy"), found.get("unified"), found.get("channels") or ()
     figures = []
     if average:
-        figures.append((*AVERAGE, figure(average["width"]), _beside(average)))
+        figures.append((*AVERAGE, markup.figure(average["width"]), _beside(average)))
     losses = [one["privacy_loss"] for one in channels if one.get("privacy_loss") is not None]
     if losses:
-        below = f"{figure(min(losses))} to {figure(max(losses))}" if len(losses) > 1 else ""
-        figures.append((*LOSS, figure(sum(losses) / len(losses)), below))
+        below = f"{markup.figure(min(losses))} to {markup.figure(max(losses))}" if len(losses) > 1 else ""
+        figures.append((*LOSS, markup.figure(sum(losses) / len(losses)), below))
     for words, name, plain in ((UNIFIED, "sigma_min", "minimum"), (UNIFIED_AVERAGE, "sigma_avg", "average")):
         if unified:
-            below = f"{unified[f'{name}_attack']}; variance, weighted and capped: {figure(unified[plain])}"
-            figures.append((*words, figure(unified[name]), below))
+            below = f"{unified[f'{name}_attack']}; variance, weighted and capped: {markup.figure(unified[plain])}"
+            figures.append((*words, markup.figure(unified[name]), below))
     if gap := found.get("density_gap") or found.get("dapl"):  # version 0.2 called it so
-        figures.append((*DENSITY_GAP, figure(gap["loss"]), f"standard error {figure(gap['error'])}"))
+        figures.append((*DENSITY_GAP, markup.figure(gap["loss"]), f"standard error {markup.figure(gap['error'])}"))
     columns: dict[str, dict[str, Any]] = {}
     for one in (*(average or {}).get("columns", ()), *channels):
         columns.setdefault(one["name"], {}).update(one)
@@ -116,9 +89,9 @@ def _beside(average: Mapping[str, Any]) -> str:
     """What average privacy is read against."""
     parts = [f"{average['attack']} leaves least"]
     if average.get("filtered") is not None and average["attack"] != "principal-filter":
-        parts.append(f"{figure(average['filtered'])} after filtering as in the paper")
+        parts.append(f"{markup.figure(average['filtered'])} after filtering as in the paper")
     if average.get("width_of_mean") is not None:
-        parts.append(f"{figure(average['width_of_mean'])} by the mean alone")
+        parts.append(f"{markup.figure(average['width_of_mean'])} by the mean alone")
     return "; ".join(parts)
 
 
@@ -128,28 +101,30 @@ CLOSED = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 def write_report(audit: Mapping[str, Any], path: Path) -> None:
     """Write the page whole; the owner's can be read by the owner alone."""
-    write_whole(path, render_report(audit, path.absolute().parent.name), private=is_private(audit))
+    write_whole(path, render_report(audit, path.absolute().parent.name), private=bottom_line.is_private(audit))
 
 
 def render_report(audit: Mapping[str, Any], folder: str = "DIR") -> str:
     """The page as text. A section that does not apply is one line, which says why."""
-    private = is_private(audit)
+    private = bottom_line.is_private(audit)
     release = dict.fromkeys(("rows", "source_columns", "label", "label_state", "created", "reproducible", "mechanism"))
     release |= audit.get("release") or {}
-    experts = [draw(audit) for draw in (EXPERTS if has_measured(audit) else EXPERTS_OF_THE_RELEASE)]
+    measured = bottom_line.has_measured(audit)
+    shown = EVIDENCE if measured else (evidence.guarantee_section,)
+    experts = [draw(audit) for draw in (EXPERTS if measured else EXPERTS_OF_THE_RELEASE)]
     method = (release["mechanism"] or {}).get("name")
     notice = str(audit.get("notice") or "").removeprefix("Private: ")  # the banner begins with that word
-    return report_template("page.html.j2").render(
+    return markup.report_template("page.html.j2").render(
         policy=CLOSED,
-        css=Markup(report_text("page.css")),
+        css=Markup(markup.report_text("page.css")),
         private=private,
         notice=notice[:1].upper() + notice[1:],
         release=release,
         not_for_release=NOT_FOR_RELEASE.get(release["reproducible"] or ""),
         title=f"Privacy audit: {method}" if method else "Privacy audit of a release without a card",
-        lead=copied_rows(audit.get("copies")),
-        bottom=bottom_line_html(audit, folder),
-        evidence=[draw(audit) for draw in (EVIDENCE if has_measured(audit) else (guarantee_section,))],
+        lead=evidence.copied_rows(audit.get("copies")),
+        bottom=bottom_line.bottom_line_html(audit, folder),
+        evidence=[draw(audit) for draw in shown],
         experts=[one for one in experts if one.html],
         left_out=[one for one in experts if not one.html and one.why],
     )
@@ -165,28 +140,28 @@ def settings_section(audit: Mapping[str, Any]) -> Section:
     """How the release was made and how it was audited."""
     release, made = audit.get("release") or {}, []
     if mechanism := release.get("mechanism") or {}:
-        used, published = _parameters(mechanism), mechanism.get("as_published")
-        parts = [str(mechanism["name"]), f"({used})" if used else "", "as published" if published else ""]
+        told = _parameters(mechanism)
+        published = "as published" if mechanism.get("as_published") else ""
+        parts = [str(mechanism["name"]), f"({told})" if told else "", published]
         made.append(("Method", " ".join(filter(None, parts))))
     named = {"columns": "Columns of the release", "post_processing": "Post-processing", "space": "Fits together with"}
     made += [(words, str(release[name])) for name, words in named.items() if release.get(name)]
     if papers := release.get("papers"):
         made.append(("Papers", ", ".join(papers)))
     versions = [(str(name), str(value)) for name, value in (audit.get("versions") or {}).items()]
-    rows = [*made, *setting_rows(audit.get("settings") or {}), *versions]
+    rows = [*made, *markup.setting_rows(audit.get("settings") or {}), *versions]
     return drawn("settings", "Settings and notes", notes=list(audit.get("notes") or ()), rows=rows)
 
 
 def _parameters(mechanism: Mapping[str, Any]) -> str:
     """Those that have a value, as text."""
     used = {name: value for name, value in (mechanism.get("parameters") or {}).items() if value is not None}
-    told = (f"{name} = {f'{x:.6g}' if isinstance(x, float) else x}" for name, x in used.items())
-    return own_words(", ".join(told))
+    return own_words(", ".join(f"{name} = {f'{x:.6g}' if isinstance(x, float) else x}" for name, x in used.items()))
 
 
-EVIDENCE = (strongest_section, use_section, guarantee_section)
+EVIDENCE = (evidence.strongest_section, use_section, evidence.guarantee_section)
 EXPERTS_OF_THE_RELEASE = (
-    crowds_section,
+    evidence.crowds_section,
     columns_section,
     correlations_section,
     partial(stated_section, name="threat", title="The threat model", part="adversary"),
@@ -195,11 +170,11 @@ EXPERTS_OF_THE_RELEASE = (
 )
 """What follows from the released files alone."""
 EXPERTS = (
-    attackers_section,
-    exposed_section,
-    riskiest_section,
-    copies_section,
-    fidelity_section,
+    evidence.attackers_section,
+    evidence.exposed_section,
+    evidence.riskiest_section,
+    evidence.copies_section,
+    evidence.fidelity_section,
     measures_section,
     accuracy_section,
     *EXPERTS_OF_THE_RELEASE,
@@ -230,7 +205,7 @@ def write_certificate(folder: Path, out: Path | None = None, *, with_audit: bool
             audit = {**found, "attacks": list(found["attacks"])}
         except (ValueError, TypeError, KeyError):
             raise CardError(f"The audit {path} cannot be read: it is damaged. Audit the release again.") from None
-    write_whole(target, render_certificate(folder, audit), private=audit is not None and is_private(audit))
+    write_whole(target, render_certificate(folder, audit), private=audit is not None and bottom_line.is_private(audit))
     return target
 
 
@@ -238,18 +213,19 @@ def render_certificate(folder: Path, audit: Mapping[str, Any] | None = None) -> 
     """The page as text: what follows from the card and the released files, and what was measured where it is given."""
     card, key = Card.load(folder), signer_of(folder, release_file(folder))
     told: dict[str, Any] = {"private": False, "guarantee": card.stated_guarantee().to_dict(), "release": stated(card)}
-    return report_template("certificate.html.j2").render(
+    beside = () if audit is None else bottom_line.measured(audit)
+    return markup.report_template("certificate.html.j2").render(
         policy=CLOSED,
-        css=Markup(report_text("page.css")),
+        css=Markup(markup.report_text("page.css")),
         card=card,
         not_for_release=NOT_FOR_RELEASE.get(card.reproducible or ""),
-        bottom_line=rows_html(for_others(told, () if audit is None else measured(audit))),
-        lead="" if audit is None else copied_rows(audit.get("copies")),
+        bottom_line=bottom_line.rows_html(bottom_line.for_others(told, beside)),
+        lead="" if audit is None else evidence.copied_rows(audit.get("copies")),
         columns=len(card.release_schema["columns"]),
         label=card.release_schema["label"],
-        guarantee=shown_guarantee(told["guarantee"], card.earlier_releases),
+        guarantee=evidence.shown_guarantee(told["guarantee"], card.earlier_releases),
         owners_word=owners_word(card.source_schema),
-        private=audit is not None and is_private(audit),
+        private=audit is not None and bottom_line.is_private(audit),
         not_protected=list(card.threat_model["not_protected"]),
         hashes=[(name, file_digest(folder / name)) for name in SHARED if (folder / name).is_file()],
         signer=None if key is None else signer_html(key.fingerprint),
@@ -269,9 +245,9 @@ def signer_html(fingerprint: str) -> Markup:
 
 def verified_page(found: object, signed_by: str | None) -> str:
     """What a check of a release found, as one page."""
-    return report_template("verified.html.j2").render(
+    return markup.report_template("verified.html.j2").render(
         policy=CLOSED,
-        css=Markup(report_text("page.css")),
+        css=Markup(markup.report_text("page.css")),
         found=found,
         signer=None if signed_by is None else signer_html(signed_by),
     )
