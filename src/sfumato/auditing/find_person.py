@@ -26,7 +26,7 @@ from sfumato.auditing.case import Case, read_people, sampled
 from sfumato.auditing.extra import NO_HOLDOUT
 from sfumato.auditing.open_case import MOST_CANDIDATES, is_folder, open_case, strangers_without_twins
 from sfumato.auditing.report.bottom_line import proof, rows_html
-from sfumato.core.array_types import Codes, Flags, Floats, Matrix
+from sfumato.core.array_types import Codes, Flags, Floats
 from sfumato.core.errors import SfumatoError, TableError, UsageError
 from sfumato.core.progress import Progress, silent
 from sfumato.core.wording import counted, joined, said
@@ -87,9 +87,8 @@ class Found:
         """Whether the release tells more than luck would; None where it was not tried, or cannot be told."""
         if self.right is None or self.without is None:
             return None
-        if self.right <= self.without:
-            return False
-        return None if self.chance is None else self.chance <= CHANCE
+        beyond_luck = None if self.chance is None else self.chance <= CHANCE
+        return beyond_luck if self.right > self.without else False
 
     def in_words(self) -> str:
         """One line."""
@@ -98,10 +97,8 @@ class Found:
         right = f"right {self.right:.0f} of 100"
         if self.question == ROW:  # there is one try
             right = "found" if self.right else "not found"
-        parts = [right, f"{self.without:.0f} of 100 without the release"]
-        if self.outside is not None:
-            parts.append(f"{self.outside:.0f} for people not in the table")
-        return "   ".join([*parts, self.verdict()])
+        outside = [] if self.outside is None else [f"{self.outside:.0f} for people not in the table"]
+        return "   ".join([right, f"{self.without:.0f} of 100 without the release", *outside, self.verdict()])
 
     def verdict(self) -> str:
         """What the release adds, in points of 100, or that it adds nothing beyond chance."""
@@ -212,10 +209,9 @@ def find_person(
     case = open_case(release, options, rng)
     search = _Search(case, person, rng)
     found = tuple(search.answer(question) for question in QUESTIONS)
-    card = case.card
-    stated = (
-        {} if card is None else {"guarantee": card.guarantee, "release": {"earlier_releases": card.earlier_releases}}
-    )
+    stated: dict[str, Any] = {}
+    if case.card is not None:
+        stated = {"guarantee": case.card.guarantee, "release": {"earlier_releases": case.card.earlier_releases}}
     return PersonFound(proof(stated), len(search.own), found, tuple(search.notes))
 
 
@@ -243,15 +239,6 @@ def check_person(schema: Schema, person: Mapping[str, Any]) -> tuple[dict[str, A
     return cells, int(encoded(schema.label.name, Encoding(schema).encode_label)[0])
 
 
-def _alike(case: Case, x: Floats, label: int | None) -> Codes:
-    """Row numbers of all people in the table, attacked or not, whose values are those that are given."""
-    people, held = read_people(case.original, case.encoding), ~np.isnan(x)
-    same = np.all(np.abs(people.X[:, held] - x[held]) < 1e-9, axis=1)
-    if label is not None and people.y is not None:
-        same &= people.y == label
-    return people.numbers[same]
-
-
 def by_luck(mine: float, others: Floats) -> float | None:
     """How likely one more of the others does as well as `mine` or better; None where they are too few to tell.
 
@@ -263,6 +250,13 @@ def by_luck(mine: float, others: Floats) -> float | None:
 
 class _NotTriedError(Exception):
     """Why a question was not tried."""
+
+
+def _refuse(*reasons: tuple[Any, str]) -> None:
+    """Do not try a question for the first of these reasons that holds."""
+    for holds, why in reasons:
+        if holds:
+            raise _NotTriedError(why)
 
 
 def _guessed(attack: Attack, known: Knowledge, kind: type[AnyGuess]) -> AnyGuess:
@@ -287,8 +281,7 @@ class _Search:
     def __init__(self, case: Case, person: Mapping[str, Any], rng: np.random.Generator) -> None:
         schema, encoding = case.encoding.schema, case.encoding
         names = [*(column.name for column in schema.private), *([] if schema.label is None else [schema.label.name])]
-        strange = [name for name in person if name not in names]
-        if strange:
+        if strange := [name for name in person if name not in names]:
             raise UsageError(f"The release has no column {str(strange[0])[:60]!r}. It has: {', '.join(names)}.")
         cells, self.label = check_person(schema, person)
         self.case, self.x = case, np.full(encoding.width, np.nan)
@@ -296,23 +289,25 @@ class _Search:
         self.given = [place for place, group in enumerate(encoding.groups) if group.column.name in cells]
         for group in (encoding.groups[place] for place in self.given):
             self.x[group.slice] = cells[group.column.name].X[0]
-        self.own = _alike(case, self.x, self.label)
-        self.X, self.labels, self.strangers = self.crowd(rng)
+        people, held = read_people(case.original, encoding), ~np.isnan(self.x)
+        same = np.all(np.abs(people.X[:, held] - self.x[held]) < 1e-9, axis=1)
+        if self.label is not None and people.y is not None:
+            same &= people.y == self.label
+        self.own: Codes = people.numbers[same]
+        self._gather(rng)
 
-    def crowd(self, rng: np.random.Generator) -> tuple[Matrix, Codes | None, int]:
-        """The person, people not in the table and others who are in it, their classes, and how many are strangers."""
-        case, holdout, people, labels = self.case, self.case.holdout, self.case.people, None
-        outside = (
-            np.empty(0, dtype=np.int64) if holdout is None else strangers_without_twins(case.register.X, holdout.X)
-        )
-        outside = outside[sampled(len(outside), MOST_CANDIDATES, rng)]
-        others = np.flatnonzero(~np.isin(people.numbers, self.own))
-        others = others[sampled(len(others), MOST_CANDIDATES, rng)]
-        aside = people.X[:0] if holdout is None else holdout.X[outside]
-        if self.label is not None and people.y is not None and (holdout is None or holdout.y is not None):
-            theirs = people.y[:0] if holdout is None or holdout.y is None else holdout.y[outside]
-            labels = np.concatenate([np.array([self.label]), theirs, people.y[others]])
-        return np.vstack([self.x[None, :], aside, people.X[others]]), labels, len(outside)
+    def _gather(self, rng: np.random.Generator) -> None:
+        """Put the person, people not in the table and others who are in it into one crowd, with their classes."""
+        case, people = self.case, self.case.people
+        holdout = people.take(np.arange(0)) if case.holdout is None else case.holdout
+        outside = strangers_without_twins(case.register.X, holdout.X) if len(holdout.X) else np.arange(0)
+        aside = holdout.take(outside[sampled(len(outside), MOST_CANDIDATES, rng)])
+        inside = np.flatnonzero(~np.isin(people.numbers, self.own))
+        others = people.take(inside[sampled(len(inside), MOST_CANDIDATES, rng)])
+        self.X, self.strangers = np.vstack([self.x[None, :], aside.X, others.X]), len(aside.X)
+        self.labels: Codes | None = None
+        if self.label is not None and aside.y is not None and others.y is not None:
+            self.labels = np.concatenate([np.array([self.label]), aside.y, others.y])
 
     def answer(self, question: str) -> Found:
         """Who tries, and what a try says of it."""
@@ -335,17 +330,15 @@ class _Search:
     def own_rows(self) -> Codes:
         """Places of the person's rows among the audited ones, where any is known to be the person's."""
         case = self.case
-        if case.is_made_up:
-            raise _NotTriedError(MADE_UP)
-        if not len(self.own):
-            raise _NotTriedError(NOT_IN_TABLE)
-        if np.isnan(self.x).any() and len(self.own) > 1:
-            raise _NotTriedError(SEVERAL)
-        if case.behind is None:
-            raise _NotTriedError(NO_TRACE)
+        _refuse(
+            (case.is_made_up, MADE_UP),
+            (not len(self.own), NOT_IN_TABLE),
+            (np.isnan(self.x).any() and len(self.own) > 1, SEVERAL),
+            (case.behind is None, NO_TRACE),
+        )
+        assert case.behind is not None
         found = np.flatnonzero(np.isin(case.behind, np.flatnonzero(np.isin(case.people.numbers, self.own))))
-        if not len(found):
-            raise _NotTriedError(NO_ROW)
+        _refuse((not len(found), NO_ROW))
         return found
 
     def row(self) -> Answer:
@@ -361,13 +354,9 @@ class _Search:
 
     def presence(self) -> Answer:
         """Of the person and one from the other side of the table's edge: is it told who is in the table?"""
-        for applies, why in (
-            (not self.case.is_made_up, NOT_OF_ONE),
-            (self.strangers, NO_HOLDOUT),
-            (not np.isnan(self.x).any(), NOT_WHOLE),
-        ):
-            if not applies:
-                raise _NotTriedError(why)
+        _refuse(
+            (self.case.is_made_up, NOT_OF_ONE), (not self.strangers, NO_HOLDOUT), (np.isnan(self.x).any(), NOT_WHOLE)
+        )
         known = replace(self.case.known, candidates=self.X, candidate_labels=self.labels, sample=None)
         mine, outside, inside = self.split(_guessed(Membership(), known, MembershipScores).scores)
         if len(self.own):  # one who is not in the table is taken for a member in half of such pairs
@@ -386,15 +375,13 @@ class _Search:
         if told is None:
             raise _NotTriedError("no attacker on values could run")
         rows = np.isin(told.numbers, self.own)
-        if not rows.any():
-            raise _NotTriedError(NO_ROW)
+        _refuse((not rows.any(), NO_ROW))
         hits, without = told.hits[rows][:, self.given], told.without[rows][:, self.given]
         return {**self.shares(hits, without), "chance": by_luck(float(told.added[rows].mean()), told.by_chance)}
 
     def value(self) -> Answer:
         """Each value of the person, guessed by an attacker who knows the others that are given."""
-        if len(self.given) < 2:
-            raise _NotTriedError(TOO_FEW_COLUMNS)
+        _refuse((len(self.given) < 2, TOO_FEW_COLUMNS))
         targets = np.where(np.isnan(self.x), np.nan, self.X)  # of the others he knows no more than of the person
         known = replace(self.case.known, targets=targets, target_labels=self.labels, images=None)
         # The person counts among those from whom is learned what is usual, so that nothing sets the person apart there.
@@ -405,21 +392,21 @@ class _Search:
                 labels = np.append(truth.sample_labels, self.label)
             truth = replace(truth, sample=np.vstack([truth.sample, np.nan_to_num(self.x)]), sample_labels=labels)
         usual = unseen_guess(truth, self.labels, len(targets))
-        hits, without = [], []
+        hits: list[Flags] = []
+        without: list[Flags] = []
         for place in self.given:
             guess = _guessed(AttributeInference(), known.hiding(place), Secrets)
             group = self.case.encoding.groups[place]
-            is_so = targets[:, group.slice]
-            hits.append(learned(is_so, guess.X, group, truth.tolerance))
-            without.append(learned(is_so, usual[:, group.slice], group, truth.tolerance))
-        told, guessed = np.column_stack(hits), np.column_stack(without)
-        mine, outside, _ = self.split(added(told, guessed))
-        others = 100 * float(told[1 : 1 + self.strangers].mean()) if self.strangers else None
-        return {**self.shares(told[:1], guessed[:1]), "outside": others, "chance": by_luck(mine, outside)}
+            for told, of in ((hits, guess.X), (without, usual[:, group.slice])):
+                told.append(learned(targets[:, group.slice], of, group, truth.tolerance))
+        right, guessed = np.column_stack(hits), np.column_stack(without)
+        mine, outside, _ = self.split(added(right, guessed))
+        others = 100 * float(right[1 : 1 + self.strangers].mean()) if self.strangers else None
+        return {**self.shares(right[:1], guessed[:1]), "outside": others, "chance": by_luck(mine, outside)}
 
     def shares(self, hits: Flags, without: Flags) -> Answer:
         """What is right of the given columns with the release and without it, and the columns that it adds."""
-        names = [self.case.encoding.groups[place].column.name for place in self.given]
         more = np.any(hits & ~without, axis=0)
-        columns = tuple(name for name, new in zip(names, more, strict=True) if new)
+        groups = [self.case.encoding.groups[place] for place in self.given]
+        columns = tuple(group.column.name for group, new in zip(groups, more, strict=True) if new)
         return {"right": 100 * float(hits.mean()), "without": 100 * float(without.mean()), "columns": columns}

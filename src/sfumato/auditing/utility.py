@@ -13,17 +13,16 @@ from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
 
 from sfumato.attacks.metrics.information import mutual_information
 from sfumato.attacks.metrics.utility import RowDensity, accuracy, half_l1, phi
-from sfumato.auditing.case import Case, sampled
+from sfumato.auditing.case import Case, present, sampled
 from sfumato.channels import Channel, NotApplicableError, Recipe
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import SfumatoError, UsageError
 from sfumato.core.wording import than_commonest
-from sfumato.guarantee import Card
 from sfumato.learn.classifiers.factory import CLASSIFIERS as CLASSIFIERS_BY_NAME
 from sfumato.learn.classifiers.factory import make_classifier
 from sfumato.learn.classifiers.reads_noise import Part
 from sfumato.learn.classifiers.training import answers_plain_rows, fit_on_parts, public_map
-from sfumato.mechanisms import Mechanism, find_mechanism, make_mechanism
+from sfumato.mechanisms import find_mechanism, make_mechanism
 from sfumato.release.source import in_order
 from sfumato.table import Group
 from sfumato.table.statistics import NO_CLASS
@@ -204,19 +203,18 @@ def density_gap(case: Case) -> dict[str, Any] | None:
     own rows it would be 0 by construction. None for other mechanisms, without a holdout, and where no class has rows
     in both.
     """
-    card, holdout = case.card, case.holdout
-    if card is None or holdout is None or (fresh := _density_estimate(card)) is None:
+    card, holdout, register = case.card, case.holdout, case.register
+    if card is None or holdout is None or (register.y is not None and holdout.y is None):
         return None
-    recipe = card.made_by()
-    X, y = case.register.X, case.register.y
-    other = holdout.y if y is not None else None
-    if y is not None and other is None:
+    made_by, recipe = find_mechanism(card.mechanism["name"]), card.made_by()
+    if made_by is None or not made_by.estimates_density:
         return None
+    fresh = make_mechanism(made_by.name, dict(card.mechanism["parameters"]))
     rng = np.random.default_rng(0)  # fixed: measuring twice gives the same figure
     total, weight, variance, held_apart = 0.0, 0, 0.0, 0
-    for code in [None] if y is None else np.unique(y).tolist():
-        mine = X if y is None else X[y == code]
-        theirs = (holdout.X if other is None else holdout.X[other == code])[:MOST_ROWS]
+    for code in [None] if register.y is None else np.unique(register.y).tolist():
+        mine, theirs = (part.X if code is None else part.X[part.y == code] for part in (register, holdout))
+        theirs = theirs[:MOST_ROWS]
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -235,14 +233,6 @@ def density_gap(case: Case) -> dict[str, Any] | None:
     return {"loss": total / weight, "error": error, "rows": weight, "held_apart": held_apart}
 
 
-def _density_estimate(card: Card) -> Mechanism | None:
-    """The mechanism on the card, to be fitted again; None where rows are drawn from no estimate of a density."""
-    made_by = find_mechanism(card.mechanism["name"])
-    if made_by is None or not made_by.estimates_density:
-        return None
-    return make_mechanism(made_by.name, dict(card.mechanism["parameters"]))
-
-
 MOST_COLUMNS = 200
 """Columns of which it is computed; a wider table has the first of them, evenly spread."""
 BINS, POINTS = 60, 600
@@ -258,20 +248,15 @@ def told_by_channels(case: Case) -> list[dict[str, Any]]:
     """
     if case.card is None or case.is_guided:
         return []
-    recipe = case.card.made_by()
-    given: Matrix | None = case.people.X
-    if not recipe.is_columnwise:
-        known = None if case.key_used else case.affine
-        given = None if known is None else np.asarray(case.people.X @ known[0].T + known[1])
-    places = list(range(len(recipe.channels)))
-    if len(places) > MOST_COLUMNS:
-        places = np.linspace(0, len(places) - 1, MOST_COLUMNS).astype(int).tolist()
+    recipe, X = case.card.made_by(), case.people.X
+    known = None if case.key_used else case.affine
+    given = None if known is None else np.asarray(X @ known[0].T + known[1])
     columns = recipe.of_columns() if recipe.is_columnwise else None
-    found = []
-    for place in places:
+    places, found = np.linspace(0, len(recipe.channels) - 1, min(len(recipe.channels), MOST_COLUMNS)), []
+    for place in places.astype(int).tolist():
         groups = None if columns is None else columns[place][1]
         name = recipe.names()[recipe.places[place].start] if groups is None else groups[0].column.name
-        found.append({"name": name, **_told(case, recipe, place, groups, given)})
+        found.append({"name": name, **_told(case, recipe, place, groups, X if recipe.is_columnwise else given)})
     return found
 
 
@@ -354,7 +339,8 @@ def average_privacy(case: Case, attacks: Sequence[Mapping[str, Any]]) -> dict[st
     """Width of the interval that holds 95% of an attack's errors over the column's range, by column and on average.
 
     `width` is that of the attack that leaves the least on average, `filtered` that of the paper's attack. Every column
-    has the least that any attack leaves. Numbers only.
+    has the least that any attack leaves. Numbers only. `width_of_mean`: the same for a guesser who always takes the
+    mean, the width of the column's own central 95%.
     """
     key = "interval_width"
     widths = {
@@ -364,35 +350,21 @@ def average_privacy(case: Case, attacks: Sequence[Mapping[str, Any]]) -> dict[st
     averages = {name: float(np.mean(list(found.values()))) for name, found in widths.items() if found}
     if not averages:
         return None
-    strongest = min(averages, key=lambda name: averages[name])
-    of_mean = _widths_of_mean(case)
-    names = [name for name in of_mean if any(name in found for found in widths.values())]
+    strongest, tail, columns = min(averages, key=lambda name: averages[name]), (1.0 - CONFIDENCE) / 2.0, []
+    for group in case.encoding.groups:
+        name, values = group.column.name, case.people.X[present(group, case.people.X), group.start]
+        least = [found[name] for found in widths.values() if name in found]
+        if least and len(values):
+            low, high = np.quantile(values, [tail, 1.0 - tail])
+            of_mean = float(high - low) / (float(np.ptp(values)) or 1.0)
+            columns.append({"name": name, "width": min(least), "width_of_mean": of_mean})
     return {
         "width": averages[strongest],
         "attack": strongest,
         "filtered": averages.get(FILTERED),
-        "width_of_mean": float(np.mean([of_mean[name] for name in names])),
-        "columns": [
-            {
-                "name": name,
-                "width": min(found[name] for found in widths.values() if name in found),
-                "width_of_mean": of_mean[name],
-            }
-            for name in names
-        ],
+        "width_of_mean": float(np.mean([one["width_of_mean"] for one in columns])),
+        "columns": columns,
     }
-
-
-def _widths_of_mean(case: Case) -> dict[str, float]:
-    """The same for a guesser who always takes the mean: the width of the column's own central 95%, over its range."""
-    found, tail = {}, (1.0 - CONFIDENCE) / 2.0
-    for group in case.encoding.groups:
-        slots = case.people.X[:, group.slice]
-        values = slots[slots[:, 1] < 0.5, 0] if group.has_indicator else slots[:, 0]
-        if len(values) and not group.is_onehot:
-            low, high = np.quantile(values, [tail, 1.0 - tail])
-            found[group.column.name] = float(high - low) / (float(np.ptp(values)) or 1.0)
-    return found
 
 
 def final_guarantee(attacks: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
