@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from scipy.special import logsumexp
 
-from sfumato.attacks.base import Knowledge, KnownNoise, Values
+from sfumato.attacks.base import Knowledge, KnownNoise, Values, promised
 from sfumato.attacks.bayes_window import BayesWindow
 from sfumato.attacks.column_beliefs import Beliefs, JointBeliefs, Likely
 from sfumato.attacks.metrics.privacy import auc
@@ -29,7 +29,7 @@ from sfumato.auditing.open_case import is_folder, open_case
 from sfumato.auditing.report.bottom_line import bottom_line_html
 from sfumato.auditing.report.page import write_report
 from sfumato.auditing.utility import measures, utility
-from sfumato.core.array_types import Codes, Flags, Matrix
+from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.asked import asks
 from sfumato.core.errors import UsageError
 from sfumato.core.wording import WORSE_THAN_GUESSING
@@ -84,36 +84,44 @@ def attack_together(one: Case, two: Case, rng: np.random.Generator) -> dict[str,
     keys = _keys(one, two)
     assert one.behind is not None
     assert two.behind is not None
+    assert one.noise is not None
     assert two.noise is not None
     own, theirs = keys[0][one.behind], keys[1][two.behind]  # who is behind every row
     usable = np.flatnonzero(~np.isin(one.behind, one.lent))
-    theirs_usable = np.flatnonzero(~np.isin(two.behind, two.lent))
-    found, first, second = np.intersect1d(own[usable], theirs[theirs_usable], return_indices=True)
+    others = np.flatnonzero(~np.isin(two.behind, two.lent))
+    found, first, second = np.intersect1d(own[usable], theirs[others], return_indices=True)
     if len(found) < FEWEST:
         raise UsageError(
             f"{len(found):,} of the audited people are in both releases; at least {FEWEST} are needed. Give two "
             "releases of the same people, and the original of the other with --with-original if it is another table."
         )
-    first, second = usable[first], theirs_usable[second]
-    known = one.known_to(BayesWindow())
+    first, second = usable[first], others[second]
+    known, encodings = one.known_to(BayesWindow()), (one.encoding, two.encoding)
     aligned = replace(known, release=one.Z[first], labels=None if one.y is None else one.y[first])
     both = replace(aligned, release=np.hstack([one.Z[first], two.Z[second]]))
-    translate = translation(one.encoding, two.encoding)
+    translate = translation(*encodings)
     alone = _score(one, known, BayesWindow().guess(aligned), first)
     theirs_alone, together = (
         _score(one, known, JointWindow(two.noise, two.encoding, translate, tells).guess(both), first)
         for tells in (False, True)
     )
-    left = ~np.isin(own, keys[1])
+    left, differencing = ~np.isin(own, keys[1]), None
     gone = int(left[usable].sum())
-    told = FEWEST <= gone <= len(usable) - FEWEST
+    if FEWEST <= gone <= len(usable) - FEWEST:
+        # Of every row of the first: how likely it is that some row of the second is of the same person.
+        sample = promised(known.sample)
+        people = Likely(NO_CLASS, usable, sample, np.zeros(len(sample)))
+        beliefs = JointBeliefs((one.noise, two.noise), encodings, people, CELLS, translate)
+        rows = usable[sampled(len(usable), MOST, rng)]
+        fit = logsumexp(beliefs.same_person(one.Z[rows], two.Z), axis=1)
+        differencing = float(auc(-fit[left[rows]], -fit[~left[rows]]))
     return {
         "people": len(found),
         "first": alone.score,
         "second": theirs_alone.score,
         "both": together.score,
         "baseline": alone.baseline,
-        "differencing": _differencing(one, two, translate, left, usable, rng) if told else None,
+        "differencing": differencing,
         "missing": gone,
     }
 
@@ -136,48 +144,31 @@ def translation(first: Encoding, second: Encoding) -> Callable[[Matrix], Matrix]
     return translate
 
 
-def _differencing(
-    one: Case, two: Case, translate: Callable[[Matrix], Matrix], left: Flags, usable: Codes, rng: Any
-) -> float:
-    """Of every row of the first: how likely it is that some row of the second is of the same person."""
-    sample = one.known_to(BayesWindow()).sample
-    assert sample is not None
-    assert one.noise is not None
-    assert two.noise is not None
-    people = Likely(NO_CLASS, usable, sample, np.zeros(len(sample)))
-    beliefs = JointBeliefs((one.noise, two.noise), (one.encoding, two.encoding), people, CELLS, translate)
-    rows = usable[sampled(len(usable), MOST, rng)]
-    fit = logsumexp(beliefs.same_person(one.Z[rows], two.Z), axis=1)
-    return float(auc(-fit[left[rows]], -fit[~left[rows]]))
-
-
 def _score(case: Case, known: Knowledge, guess: Any, rows: Codes) -> ScoredGuess:
     """Beside a guesser who has seen the people that the adversary has: without a holdout, those lent to it."""
-    truth = replace(case.truth, sample=known.sample, sample_labels=known.sample_labels)
-    labels = None if truth.labels is None else truth.labels[rows]
+    truth = replace(case.truth, rows=case.truth.rows[rows], sample=known.sample, sample_labels=known.sample_labels)
     if not isinstance(guess, Values):
         raise UsageError("The noise of these releases leaves nothing that could be put together.")
-    found = score_guess(guess, replace(truth, rows=truth.rows[rows], labels=labels))
+    found = score_guess(guess, replace(truth, labels=None if truth.labels is None else truth.labels[rows]))
     if not isinstance(found, ScoredGuess):
         raise UsageError(f"The attacker on both releases cannot be judged: {found.reason}.")
     return found
 
 
-def _keys(one: Case, two: Case) -> tuple[Prints, Prints]:
+def _keys(one: Case, two: Case) -> list[Prints]:
     """The audited people of both tables by the cells that both have: equal for the same person."""
     names = [column.name for column in one.encoding.schema.private if column.name in two.encoding.schema.names]
     if not names:
         raise UsageError("The two releases have no column in common, so that no person can be found in both.")
     hasher = PersonHash(b"audit")  # these are compared here and now, and never kept
-    found = []
+    tags, found = [hasher.tag(name) for name in names], []
     for case in (one, two):
-        tags = [hasher.tag(name) for name in names]
         prints = [
             hasher.of_rows([cell_words(column_of(batch, name), name) for name in names], tags)
             for batch in case.original.blocks()
         ]
         found.append(np.concatenate(prints)[case.people.numbers])
-    return found[0], found[1]
+    return found
 
 
 FIGURES = ("score", "low", "high", "baseline", "control", "worst", "extra")
@@ -366,14 +357,13 @@ def _together(case: Case, rng: np.random.Generator) -> dict[str, Any] | None:
         f"{found['second']:.3f} with the other alone; without them {found['baseline']:.3f}"
         + (f": {WORSE_THAN_GUESSING}." if found["both"] < found["baseline"] else ".")
     )
-    if found["differencing"] is None:
-        case.notes.append("Everybody audited is in both releases, so that there is no difference to find.")
-    else:
-        case.notes.append(
-            f"Differencing: {found['missing']:,} audited people of this release are not in the other. Whoever "
-            f"compares all rows of both tells them from the rest with an area under the curve of "
-            f"{found['differencing']:.3f} (0.5 is guessing, 1 is certain)."
-        )
+    case.notes.append(
+        "Everybody audited is in both releases, so that there is no difference to find."
+        if found["differencing"] is None
+        else f"Differencing: {found['missing']:,} audited people of this release are not in the other. Whoever "
+        f"compares all rows of both tells them from the rest with an area under the curve of "
+        f"{found['differencing']:.3f} (0.5 is guessing, 1 is certain)."
+    )
     return found
 
 

@@ -41,10 +41,8 @@ def planted(encoding: Encoding, copies: int) -> Matrix:
     """So many equal records at the end of everything: the largest number, the last category, the first class."""
     record = np.zeros((copies, encoding.width))
     for group in encoding.groups:
-        if group.is_onehot:
-            record[:, group.start + group.width - 1 - group.column.missing] = 1.0
-        else:
-            record[:, group.start] = 0.5 if group.is_constant else 1.0
+        last = group.start + group.width - 1 - group.column.missing if group.is_onehot else group.start
+        record[:, last] = 0.5 if group.is_constant and not group.is_onehot else 1.0
     return record
 
 
@@ -64,26 +62,25 @@ class Auditor:
     def figures(self, model: TreeModel) -> dict[str, float]:
         """One figure for every kind of measurement that this fit made."""
         answers, first = model.budget.answers, self.classes == 0
-        found = {"rows": float(answers["rows"][0].sum())}
         bins = [one.bins.of for one in model.columns]
         cell = [of[code] for of, code in zip(bins, self.record, strict=True)]
-        found["edges"] = float(sum(np.argmax(of == at) / len(of) for of, at in zip(bins, cell, strict=True)))
-        for part in ("columns", "columns again"):
-            found[part] = float(
-                sum(
-                    int(table[0, at]) - np.count_nonzero(of[codes[first]] == at)
-                    for table, of, at, codes in zip(answers[part], bins, cell, self.codes, strict=True)
-                )
-                if part in answers
-                else 0.0
-            )
-        found["forest"], found["second"] = float(len(model.chosen)), float(len(model.threes))
-        for part, measured, of in (
-            ("pairs", model.chosen, 0),
-            ("pairs again", model.chosen, 0),
-            ("triples", model.threes, 1),
-        ):
-            found[part] = self._joint(model, measured, answers[part], of, first) if part in answers else 0.0
+        found = dict.fromkeys(PARTS, 0.0) | {
+            "rows": float(answers["rows"][0].sum()),
+            "edges": float(sum(np.argmax(of == at) / len(of) for of, at in zip(bins, cell, strict=True))),
+            "forest": float(len(model.chosen)),
+            "second": float(len(model.threes)),
+        }
+        for part in answers.keys() & {"columns", "columns again"}:
+            for table, of, at, codes in zip(answers[part], bins, cell, self.codes, strict=True):
+                found[part] += float(int(table[0, at]) - np.count_nonzero(of[codes[first]] == at))
+        joint: dict[str, tuple[Sequence[Columns], int]] = {
+            "pairs": (model.chosen, 0),
+            "pairs again": (model.chosen, 0),
+            "triples": (model.threes, 1),
+        }
+        for part in answers.keys() & joint.keys():
+            measured, of_parent = joint[part]
+            found[part] = self._joint(model, measured, answers[part], of_parent, first)
         return found
 
     def released(self, model: DrawnModel, rows: int) -> dict[str, float]:
@@ -244,18 +241,15 @@ def _judged(
 ) -> tuple[Part, ...]:
     without, there = ({part: np.array(values) for part, values in side.items()} for side in found)
     asked = [part for part in PARTS if claimed[part] > 0]
-    z = float(stats.norm.isf((1 - confidence) / 2 / (len(asked) + len(RELEASED) + 1)))
-    parts = [_part(part, claimed[part], without[part], there[part], z) for part in asked]
-    for part, made_of in RELEASED.items():
-        parts.append(_part(part, together if made_of is None else claimed[made_of], without[part], there[part], z))
-    sides: list[Floats] = []
-    for side in (without, there):
-        scaled = [
-            claimed[part] * (side[part] - without[part].mean()) / spread
-            for part in asked
-            if (spread := without[part].std()) > 0
-        ]
-        sides.append(np.asarray(np.sum(scaled, axis=0)) if scaled else np.zeros(len(side["rows"])))
+    made = {part: together if of is None else claimed[of] for part, of in RELEASED.items()}
+    z = float(stats.norm.isf((1 - confidence) / 2 / (len(asked) + len(made) + 1)))
+    claims = {**{part: claimed[part] for part in asked}, **made}
+    parts = [_part(part, claim, without[part], there[part], z) for part, claim in claims.items()]
+    sides = [np.zeros(len(side["rows"])) for side in (without, there)]
+    for part in asked:
+        if (spread := without[part].std()) > 0:
+            for total, side in zip(sides, (without, there), strict=True):
+                total += claimed[part] * (side[part] - without[part].mean()) / spread
     return (*parts, _part(TOGETHER, together, sides[0], sides[1], z))
 
 
@@ -266,8 +260,7 @@ def _part(what: str, claimed: float, without: Floats, there: Floats, z: float) -
     """
     n = len(without)
     ranks = stats.rankdata(np.concatenate([without, there]))
-    area = float((ranks[n:].sum() - n * (n + 1) / 2) / n**2)
-    edge = 1 / (2 * n)
+    area, edge = float((ranks[n:].sum() - n * (n + 1) / 2) / n**2), 1 / (2 * n)
     area = min(max(area, 1 - area), 1 - edge)  # a figure that falls tells as much as one that grows
     ends = (area, _end(area, -z, edge, n), _end(area, z, edge, n))
     return Part(what, claimed, *(math.sqrt(2) * float(stats.norm.ppf(one)) for one in ends))

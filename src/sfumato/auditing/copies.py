@@ -122,14 +122,12 @@ def _near(restored: Matrix, reference: Matrix, case: Case, rng: np.random.Genera
     scale = np.ones(case.encoding.width)  # a number across its whole range, and another category, lie 1 apart
     for group in case.encoding.groups:
         scale[group.slice] = np.sqrt(0.5) if group.is_onehot else 1.0
-    rows = restored[sampled(len(restored), MOST_ROWS, rng)] * scale
-    reference = reference * scale
+    rows, reference = restored[sampled(len(restored), MOST_ROWS, rng)] * scale, reference * scale
     strangers = None if case.holdout is None else case.holdout.X * scale
     if len(reference) < 3 or (strangers is not None and len(strangers) < 2):
         return None
     if strangers is not None:
-        asked = strangers[sampled(len(strangers), MOST_ROWS, rng)]
-        control = nearest_rows(asked, reference, k=2)[0]
+        control = nearest_rows(strangers[sampled(len(strangers), MOST_ROWS, rng)], reference, k=2)[0]
     else:
         chosen = sampled(len(reference), MOST_ROWS, rng)
         control = _without_self(*nearest_rows(reference[chosen], reference, k=3), chosen)
@@ -145,9 +143,7 @@ def _near(restored: Matrix, reference: Matrix, case: Case, rng: np.random.Genera
         "share": closer / len(rows),
         "interval": list(proportion_interval(closer, len(rows))),
         "expected": float((control[:, 0] < limit).mean()),
-        "nearer": None,
-        "nearer_interval": None,
-        "nearer_at_most": None,
+        **dict.fromkeys(("nearer", "nearer_interval", "nearer_at_most")),
     }
     if strangers is not None:
         # Nearer to a record than to one of as many strangers, ties counting half: 0.5 if nothing leaks.
@@ -203,19 +199,16 @@ class CellCodes:
                 if name not in self._quasi and is_number(array.type):
                     found, empty = numbers(array, name)
                     values.setdefault(name, []).append(found if empty is None else np.where(empty, np.nan, found))
-                else:
-                    codes.setdefault(name, []).append(self._coded(name, array))
+                    continue
+                known, words, index = self._known[name], [None], np.zeros(len(array), dtype=np.int64)
+                if not pa.types.is_null(array.type):
+                    encoded = array.dictionary_encode("encode")
+                    words = text(encoded.dictionary, name).to_pylist()
+                    index = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+                here = np.array([known.setdefault(word, len(known)) for word in words], dtype=np.int64)
+                codes.setdefault(name, []).append(np.asarray(here[index]))
         ranked = {name: _numbered(np.concatenate(parts)) for name, parts in values.items()}  # an empty cell comes last
         return {name: np.concatenate(parts) for name, parts in codes.items()} | ranked, ranked.keys()
-
-    def _coded(self, name: str, array: pa.Array) -> Codes:
-        known = self._known[name]
-        if pa.types.is_null(array.type):
-            return np.full(len(array), known.setdefault(None, len(known)), dtype=np.int64)
-        encoded = array.dictionary_encode("encode")
-        words = text(encoded.dictionary, name).to_pylist()
-        here = np.array([known.setdefault(word, len(known)) for word in words], dtype=np.int64)
-        return np.asarray(here[encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)])
 
 
 def _numbered(values: npt.NDArray[Any]) -> Codes:
@@ -252,6 +245,9 @@ def uniqueness(case: Case) -> dict[str, Any] | None:
             f"--population {population} is less than the {people} people of the original. "
             "Give the number of all people that they are a sample of."
         )
+    # Who is alone in the original, and whose very cells stand alone in the release too.
+    both = crowd_numbers([np.concatenate([before[0][name], after[0][name]]) for name in quasi])
+    alone = [np.bincount(part, minlength=int(both.max()) + 1) == 1 for part in (both[:people], both[people:])]
     return {
         "quasi_identifiers": list(quasi),
         "left_out": left_out,
@@ -259,7 +255,7 @@ def uniqueness(case: Case) -> dict[str, Any] | None:
         "c": RECURSIVE_C,
         "release": _told(after, quasi, sensitive, population),
         "original": _told(before, quasi, sensitive, population),
-        "still_unique": _still_unique(before, after, quasi),
+        "still_unique": float((alone[0] & alone[1]).sum() / people),
     }
 
 
@@ -272,14 +268,6 @@ def _sensitive(case: Case, quasi: tuple[str, ...]) -> tuple[str, ...]:
         return (label.name,)
     names = (column.name for column in case.encoding.schema.private)
     return tuple(name for name in names if name not in quasi)[:MOST_SENSITIVE]
-
-
-def _still_unique(before: Cells, after: Cells, quasi: tuple[str, ...]) -> float:
-    """Share of the original's rows that are alone there, and whose very cells stand alone in the release too."""
-    people = len(before[0][quasi[0]])
-    both = crowd_numbers([np.concatenate([before[0][name], after[0][name]]) for name in quasi])
-    alone = [np.bincount(part, minlength=int(both.max()) + 1) == 1 for part in (both[:people], both[people:])]
-    return float((alone[0] & alone[1]).sum() / people)
 
 
 def as_released(case: Case) -> Iterable[pa.RecordBatch | pa.Table] | None:
@@ -314,27 +302,22 @@ def _told(cells: Cells, quasi: tuple[str, ...], sensitive: tuple[str, ...], popu
     codes, ordered = cells
     columns = [_numbered(codes[name]) for name in quasi]
     crowd = crowd_numbers(columns)
-    sizes = crowd_sizes(crowd)
+    sizes, shown = crowd_sizes(crowd), []
     of_row = sizes[crowd]
-    found: dict[str, Any] = {
+    for name in (name for name in sensitive if name in codes):
+        ranks = _numbered(codes[name])
+        far, diverse = closeness(crowd, ranks, ordered=name in ordered), diversity(crowd, ranks)._asdict()
+        shown.append({"name": name, "ordered": name in ordered, **diverse, "t": far.largest, "t_mean": far.mean})
+    by_size = by_model = None
+    if population is not None and population >= len(crowd):
+        by_size, by_model = pitman(sizes, population), log_linear(columns, population)
+    return {
         "rows": len(crowd),
         "crowds": len(sizes),
         "k": int(sizes.min()),
         "unique": float((of_row == 1).mean()),
         "below": {str(size): float((of_row < size).mean()) for size in SMALL},
-        "sensitive": [],
-        "pitman": None,
-        "log_linear": None,
+        "sensitive": shown,
+        "pitman": by_size and by_size._asdict(),
+        "log_linear": by_model and by_model._asdict(),
     }
-    for name in sensitive:
-        if name in codes:
-            shown, by_rank = _numbered(codes[name]), name in ordered
-            far = closeness(crowd, shown, ordered=by_rank)
-            diverse = diversity(crowd, shown)._asdict()
-            told = {"name": name, "ordered": by_rank, **diverse, "t": far.largest, "t_mean": far.mean}
-            found["sensitive"].append(told)
-    if population is not None and population >= len(crowd):
-        by_size, by_model = pitman(sizes, population), log_linear(columns, population)
-        found["pitman"] = None if by_size is None else by_size._asdict()
-        found["log_linear"] = None if by_model is None else by_model._asdict()
-    return found

@@ -97,44 +97,38 @@ CLUSTERED_ROWS = 3_000
 def clusters_lost(case: Case) -> dict[str, Any] | None:
     """Agreement (adjusted Rand index) of clusters found in the release with those of the original; None, with a note,
     where it cannot be told."""
-    clusters = case.options.clusters
+    clusters, card, truth, seed = case.options.clusters, case.card, case.rows_behind, case.options.seed
     if not clusters:
         return None
     try:
-        found = _lost(case, clusters)
+        if card is None or truth is None:
+            raise NotApplicableError("they need a release with its card, and which released row is whose.")
+        recipe = card.made_by()
+        if recipe.by_class or card.post_processing is not None:
+            why = "the noise of the release differs by class, or is no longer the one that was drawn."
+            raise NotApplicableError(why)
+        rows = sampled(len(truth), CLUSTERED_ROWS, np.random.default_rng(seed))
+        Z, X = case.Z[rows], truth[rows]
+        plain = recipe.map.apply(X)
+        if case.key_used and case.affine is not None:
+            plain = np.asarray(X @ case.affine[0].T + case.affine[1])
+        released = Part(Z, recipe, recipe.channels)
+        seen = see([released])
+        chosen = choose(candidates(seen, [clusters], AUTO, seed), clusters)
+        fitted = fit_mixture(seen, clusters, chosen.model, seed=seed)
+        belongs = fitted.responsibilities(seen)
+        lost = compare_with_plain(released, plain, fitted, seen, belongs.argmax(axis=1), seed)
     except (SfumatoError, NotApplicableError) as error:
         case.notes.append(f"No clusters: {error}")
         return None
-    beside = found.get("released_rows_by_k_means")
+    beside = lost.get("released_rows_by_k_means")
     case.notes.append(
         f"Looking for {clusters} clusters: groups of released rows agree with those of the original to "
-        f"{found['released_rows']:.2f}"
+        f"{lost['released_rows']:.2f}"
         + ("" if beside is None else f" ({beside:.2f} by k-means that ignores the noise)")
-        + f", groups of plain rows by the clusters of the release to {found['plain_rows']:.2f} (adjusted Rand index)."
-        + ("" if found["is_shown"] else " The release itself does not show that there are so many.")
+        + f", groups of plain rows by the clusters of the release to {lost['plain_rows']:.2f} (adjusted Rand index)."
+        + ("" if chosen.is_shown else " The release itself does not show that there are so many.")
     )
-    return found
-
-
-def _lost(case: Case, clusters: int) -> dict[str, Any]:
-    card, truth, seed = case.card, case.rows_behind, case.options.seed
-    if card is None or truth is None:
-        raise NotApplicableError("they need a release with its card, and which released row is whose.")
-    recipe = card.made_by()
-    if recipe.by_class or card.post_processing is not None:
-        raise NotApplicableError("the noise of the release differs by class, or is no longer the one that was drawn.")
-    rows = sampled(len(truth), CLUSTERED_ROWS, np.random.default_rng(seed))
-    Z, X = case.Z[rows], truth[rows]
-    if case.key_used and case.affine is not None:
-        plain = np.asarray(X @ case.affine[0].T + case.affine[1])
-    else:
-        plain = recipe.map.apply(X)
-    released = Part(Z, recipe, recipe.channels)
-    seen = see([released])
-    chosen = choose(candidates(seen, [clusters], AUTO, seed), clusters)
-    fitted = fit_mixture(seen, clusters, chosen.model, seed=seed)
-    belongs = fitted.responsibilities(seen)
-    lost = compare_with_plain(released, plain, fitted, seen, belongs.argmax(axis=1), seed)
     told = {"clusters": clusters, "model": chosen.model, "rows": len(Z), "is_shown": chosen.is_shown}
     return {**told, "expected_agreement": expected_agreement(belongs), **lost}
 

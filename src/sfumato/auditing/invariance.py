@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sfumato.auditing.asked import InvarianceAsked
 from sfumato.auditing.case import read_people, schema_of
-from sfumato.core.array_types import Codes, Floats, Matrix
+from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.asked import asks
 from sfumato.core.errors import SchemaError, SfumatoError, TableError, UsageError
 from sfumato.guarantee.cost import posterior_bound
@@ -119,22 +119,18 @@ def law(law: Any, *, width: float = 1.0, parameters: Mapping[str, Any] | None = 
     elif parameters or log:
         raise UsageError("Parameters and log are for laws by name and for expressions. Leave them out.")
     if density is not None:
-        _check_density(density, width)
+        opened = open_density(None, density, width)
+        if opened is None or not is_a_density(density, opened.centre, max(opened.scale, width)):
+            raise UsageError(
+                "The expression is no density: it is negative or not a number in some place, or its integral is not "
+                "finite. A density falls faster than 1/abs(x) on both sides: exp(-abs(x) / 0.3) and 1 / (1 + x^2) do."
+            )
     found = bounded_amplification(law, width, logpdf=density)
     reason = None
     if found.verdict != "bounded":
         wanted = "fails" if found.verdict == "unbounded" else "cannot be told"
         reason = next((line for line in found.evidence if wanted in line), found.evidence[0])
     return LawCheck(words, float(width), found.verdict, found.log_value, found.exact, found.evidence, reason)
-
-
-def _check_density(density: Callable[[Floats], Floats], width: float) -> None:
-    opened = open_density(None, density, width)
-    if opened is None or not is_a_density(density, opened.centre, max(opened.scale, width)):
-        raise UsageError(
-            "The expression is no density: it is negative or not a number in some place, or its integral is not "
-            "finite. A density falls faster than 1/abs(x) on both sides: exp(-abs(x) / 0.3) and 1 / (1 + x^2) do."
-        )
 
 
 CHOICES = (
@@ -239,10 +235,9 @@ def invariance(table: Any, options: InvarianceAsked) -> Invariance:
     """
     rng = np.random.default_rng(options.seed)
     rows, name = _read(table, options, rng)
-    numeric = options.target is not None
+    numeric, width = options.target is not None, rows.X.shape[1]
     names = _regressions(options) if numeric else _classifiers(options)
-    width = (rows.X.shape[1],)
-    turns = [(haar_rotation(rows.X.shape[1], rng), rng.random(width)) for _ in range(options.rotations)]
+    turns = [(haar_rotation(width, rng), rng.random((width,))) for _ in range(options.rotations)]
     found, refused = [], {}
     for number, one in enumerate(names):
         options.progress("Rotating", number, len(names))
@@ -251,7 +246,7 @@ def invariance(table: Any, options: InvarianceAsked) -> Invariance:
         except SfumatoError as error:
             refused[one] = str(error)
     options.progress("Rotating", len(names), len(names))
-    return Invariance(len(rows.y), rows.X.shape[1], options.rotations, name, tuple(found), refused)
+    return Invariance(len(rows.y), width, options.rotations, name, tuple(found), refused)
 
 
 def _classifiers(options: InvarianceAsked) -> Sequence[str]:
@@ -322,16 +317,13 @@ def _tried(name: str, rows: _Rows, turns: Sequence[tuple[Matrix, Matrix]], numer
             return float(np.sqrt(np.mean((answered - truth) ** 2)) / width)
         return float(np.mean(answered != truth))
 
+    def same(answered: NDArray[Any]) -> float:
+        return float(np.mean(np.abs(answered - plain) <= NEARLY * width if numeric else answered == plain))
+
     plain = answer(rows.X)
-    zero: list[float] = []
-    random: list[float] = []
-    after = []
-    for turn, place in turns:
-        for centre, shares in ((np.zeros_like(place), zero), (place, random)):
-            answered = answer(np.asarray((rows.X - centre) @ turn.T))
-            same = np.abs(answered - plain) <= NEARLY * width if numeric else answered == plain
-            shares.append(float(np.mean(same)))
-            if shares is zero:
-                after.append(error(answered))
+    zero, random = (
+        [answer(np.asarray((rows.X - far * place) @ turn.T)) for turn, place in turns] for far in (0.0, 1.0)
+    )
     when, why = (theory.when, theory.why) if theory else ("", "")
-    return Kept(name, min(zero), min(random), error(plain), float(np.mean(after)), when, why)
+    after = float(np.mean([error(one) for one in zero]))
+    return Kept(name, min(map(same, zero)), min(map(same, random)), error(plain), after, when, why)
