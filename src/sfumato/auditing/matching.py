@@ -45,16 +45,11 @@ def same_order(E: Matrix, Z: Matrix) -> bool:
     varies = spread > 0
     if not varies.any():
         return False
-    a, b = E[:, varies] / spread[varies], Z[:, varies] / spread[varies]
-    if len(a) > 20_000:
-        a, b = a[:20_000], b[:20_000]
+    a, b = (X[:20_000, varies] / spread[varies] for X in (E, Z))
     own = np.abs(a - b).sum(axis=1)
-    others = np.mean([np.abs(np.roll(a, shift, axis=0) - b).sum(axis=1) for shift in SHIFTS], axis=0)
-    gain = others - own
+    gain = np.mean([np.abs(np.roll(a, shift, axis=0) - b).sum(axis=1) for shift in SHIFTS], axis=0) - own
     error = float(gain.std(ddof=1)) / np.sqrt(len(gain))
-    if error == 0:
-        return bool(gain.mean() > 0)
-    return bool(gain.mean() / error > ALIGNED_BEYOND_CHANCE)
+    return bool(gain.mean() > ALIGNED_BEYOND_CHANCE * error)
 
 
 def identical_rows(X: Matrix, Z: Matrix, rng: np.random.Generator) -> Codes | None:
@@ -73,17 +68,13 @@ def identical_rows(X: Matrix, Z: Matrix, rng: np.random.Generator) -> Codes | No
 def _aligned(X: Matrix, Z: Matrix) -> Codes:
     keys = row_codes(np.vstack([X, Z]))
     originals, wanted = keys[: len(X)], keys[len(X) :]
-    order = np.argsort(originals, kind="stable")
-    ordered = originals[order]
-    low = np.searchsorted(ordered, wanted, "left")
-    count = np.searchsorted(ordered, wanted, "right") - low
+    order, sequence = (np.argsort(part, kind="stable") for part in (originals, wanted))
+    low, high = (np.searchsorted(originals[order], wanted, side) for side in ("left", "right"))
     # The r-th release row of a kind takes the r-th original of that kind, the last one when they run out.
-    sequence = np.argsort(wanted, kind="stable")
-    starts = np.searchsorted(wanted[sequence], wanted[sequence], "left")
     rank = np.empty(len(wanted), dtype=np.int64)
-    rank[sequence] = np.arange(len(wanted)) - starts
-    place = low + np.minimum(rank, np.maximum(count - 1, 0))
-    return np.where(count > 0, order[np.minimum(place, len(order) - 1)], -1)
+    rank[sequence] = np.arange(len(wanted)) - np.searchsorted(wanted[sequence], wanted[sequence], "left")
+    place = np.minimum(low + rank, np.maximum(high - 1, low))
+    return np.where(high > low, order[np.minimum(place, len(order) - 1)], -1)
 
 
 MOST_EXACT = 3_000
@@ -265,15 +256,13 @@ def strength(people: Matrix, rows: Matrix, rng: np.random.Generator) -> Matrix:
 def one_to_one(near: Codes, people: int) -> Codes:
     """A good match where the best one does not fit into memory: rows take the nearest of their candidates that is free,
     and those left over get any person who is left."""
-    source = np.full(len(near), -1, dtype=np.int64)
-    free: Flags = np.ones(people, dtype=bool)
-    for place in range(near.shape[1]):
+    source, free = np.full(len(near), -1, dtype=np.int64), np.ones(people, dtype=bool)
+    for candidates in near.T:
         open_rows = np.flatnonzero(source < 0)
-        wanted = near[open_rows, place]
-        _, first = np.unique(np.where(free[wanted], wanted, -1), return_index=True)
-        first = first[free[wanted[first]]]
-        source[open_rows[first]] = wanted[first]
-        free[wanted[first]] = False
+        open_rows = open_rows[free[candidates[open_rows]]]
+        wanted, first = np.unique(candidates[open_rows], return_index=True)
+        source[open_rows[first]] = wanted
+        free[wanted] = False
     left = np.flatnonzero(source < 0)
     source[left] = np.flatnonzero(free)[: len(left)]
     return source

@@ -75,24 +75,22 @@ class Answers:
     @classmethod
     def coded(cls, data: DataSet, rng: np.random.Generator) -> Answers:
         """Missing votes are uniform random bits [6]. The largest class against all others."""
-        X, columns = data.X.copy(), []
+        X, columns = data.X, []
         if data.name == "votes":
-            missing = (X != 0) & (X != 1)
-            X = np.where(missing, rng.integers(0, 2, X.shape), X)
+            X = np.where((X != 0) & (X != 1), rng.integers(0, 2, X.shape), X)
         slots = {place.start: place for place in data.onehot}
         inside = {number for place in data.onehot for number in range(place.start, place.stop)}
-        for number in range(X.shape[1]):
+        for number, x in enumerate(X.T):
             if number in slots:
                 columns.append(X[:, slots[number]].argmax(axis=1))
             elif number not in inside:
-                x, (values, answers) = X[:, number], np.unique(X[:, number], return_inverse=True)
+                values, answers = np.unique(x, return_inverse=True)
                 cut = len(values) > MOST_CATEGORIES
                 columns.append(np.searchsorted(quantile_edges(x), x, side="right") if cut else answers)
         codes = np.column_stack(columns).astype(np.int64)
-        keep = np.ptp(codes, axis=0) > 0
-        space = AnswerSpace([int(column.max()) + 1 for column in codes[:, keep].T])
+        codes = codes[:, np.ptp(codes, axis=0) > 0]
         y = (data.y != np.bincount(data.y).argmax()).astype(np.int64) if data.y.max() > 1 else data.y
-        return cls(codes[:, keep], y, space)
+        return cls(codes, y, AnswerSpace([int(most) + 1 for most in codes.max(axis=0)]))
 
 
 def start_up(T: Matrix, y: Codes, rows: int) -> SurveyCounts:
@@ -110,13 +108,8 @@ def classifier(scheme: Scheme, kind: str, run: SurveyRun, T: Matrix, y: Codes, r
 def mean_disclosure(codes: Codes, space: AnswerSpace, run: SurveyRun, draws: int, points: int = 4) -> float:
     """The average over respondents: over a few versions, spread evenly over those who sent."""
     chosen = np.unique(run.version[np.linspace(0, len(run.version) - 1, points).astype(int)])
-    rules = run.rules
-    shares = [
-        disclosure(
-            codes, space, run.versions[v].guidance.V, rules.floor, rules.link, draws=draws, seed=int(v)
-        ).by_question
-        for v in chosen
-    ]
+    floor, link, guided = run.rules.floor, run.rules.link, {int(v): run.versions[v].guidance.V for v in chosen}
+    shares = [disclosure(codes, space, V, floor, link, draws=draws, seed=v).by_question for v, V in guided.items()]
     return float(np.mean(shares))
 
 

@@ -116,11 +116,10 @@ def classifiers(d: int, classes: int) -> dict[str, tuple[Any, str]]:
         "knn": (KNeighborsClassifier(5, algorithm="brute"), "random"),
         "svm": (SVC(gamma=1 / d), "random"),
         "tree": (DecisionTreeClassifier(random_state=0), "random"),
+        "perceptron": (Perceptron(random_state=0), "zero"),
+        "perceptron, random centre": (Perceptron(random_state=0), "random"),
     }
-    if classes == 2:
-        found["perceptron"] = (Perceptron(random_state=0), "zero")
-        found["perceptron, random centre"] = (Perceptron(random_state=0), "random")
-    return found
+    return found if classes == 2 else {name: one for name, one in found.items() if "perceptron" not in name}
 
 
 def folds(seed: int = 0) -> StratifiedKFold:
@@ -130,12 +129,10 @@ def folds(seed: int = 0) -> StratifiedKFold:
 
 def lop_search(covariance: Matrix, rng: np.random.Generator, iterations: int = ITERATIONS) -> tuple[float, float]:
     """The best locally optimised minimum, and the best average, of so many rotations."""
-    columns = np.arange(len(covariance))
-    sigmas = [
-        np.sqrt(vod_matrix(haar_rotation(len(columns), rng), covariance, published=True)) for _ in range(iterations)
-    ]
-    least = max(float(bottleneck(sigma)) for sigma in sigmas)
-    return least, max(float(sigma[best_order(sigma, "average"), columns].mean()) for sigma in sigmas)
+    d = len(covariance)
+    sigmas = [np.sqrt(vod_matrix(haar_rotation(d, rng), covariance, published=True)) for _ in range(iterations)]
+    averages = [float(sigma[best_order(sigma, "average"), np.arange(d)].mean()) for sigma in sigmas]
+    return max(float(bottleneck(sigma)) for sigma in sigmas), max(averages)
 
 
 def ica_search(sample: Any, rng: np.random.Generator, iterations: int = ITERATIONS) -> Matrix:
@@ -149,15 +146,13 @@ def iteration(sample: Any, turn: Matrix, seeds: tuple[np.random.Generator, np.ra
     """One iteration of Algorithm 1, attacked by ICA: as published, and as measured on the same components."""
     sigma = np.sqrt(vod_matrix(turn, sample.covariance, published=True))
     columns, order = np.arange(len(sigma)), best_order(sigma)
-    published = ica_trial(sample, turn[order], seeds[0], published=True)
-    measured = ica_trial(sample, turn[order], seeds[1])
     return {
         "sigma": sigma,
         "order": order,
         "lop_min": sigma[order, columns].min(),
         "lop_avg": sigma[best_order(sigma, "average"), columns].mean(),
-        "published": published,
-        "measured": measured,
+        "published": ica_trial(sample, turn[order], seeds[0], published=True),
+        "measured": ica_trial(sample, turn[order], seeds[1]),
     }
 
 
@@ -198,14 +193,10 @@ def _searched(data: DataSet, rng: np.random.Generator) -> Found:
     found: dict[Name, float] = {}
     best: dict[str, float] = {}
     for number in range(1, ITERATIONS + 1):
-        turn = haar_rotation(len(sample.covariance), rng)
-        one = iteration(sample, turn, (rng, rng))
-        kept = {
-            "LOP": one["lop_min"],
-            "ICA, as published": one["published"].privacy.minimum,
-            "ICA, measured": one["measured"].privacy.minimum,
-            "the smaller of LOP and ICA": min(one["lop_min"], one["published"].privacy.minimum),
-        }
+        one = iteration(sample, haar_rotation(len(sample.covariance), rng), (rng, rng))
+        lop, ica = one["lop_min"], one["published"].privacy.minimum
+        kept = {"LOP": lop, "ICA, as published": ica, "ICA, measured": one["measured"].privacy.minimum}
+        kept["the smaller of LOP and ICA"] = min(lop, ica)
         best = {name: max(x, best.get(name, 0.0)) for name, x in kept.items()}
         if number % 5 == 0:
             found |= {(name, float(number)): float(x) for name, x in best.items()}
@@ -319,20 +310,16 @@ def figure_condensation(table: Any, options: CondensationAsked) -> AgainstConden
     progress("Repeating", options.repeats, options.repeats)
     mean, errors = over_repeats(drawn, lambda x: Unified(*map(float, x)))  # ICA need not be tried in each
     sizes_of = np.array([len(X)]) if y is None else np.bincount(y)
+    groups = [(k, mean.pop(f"k = {k}")) for k in tried]
+    left_out = tuple(k for k in sizes if k not in tried)
+    told = {"published_ica": None, **mean}
     return AgainstCondensation(
-        tuple(
-            Condensed(k, mean[f"k = {k}"].minimum, mean[f"k = {k}"].average, int(sizes_of[sizes_of < k].sum()))
-            for k in tried
-        ),
-        mean["published"],
-        mean.get("published_ica"),
-        mean["measured"],
-        mean["measured_ica"],
-        mean["mean"],
-        rotations,
-        len(X),
-        tuple(k for k in sizes if k not in tried),
-        errors,
+        tuple(Condensed(k, one.minimum, one.average, int(sizes_of[sizes_of < k].sum())) for k, one in groups),
+        **told,
+        rotations=rotations,
+        rows=len(X),
+        left_out=left_out,
+        standard_errors=errors,
     )
 
 
