@@ -388,10 +388,11 @@ def beyond_chance(found: Floats, by_chance: Floats) -> float:
 
 
 def _hardly_luck(scored: ScoredGuess) -> bool:
-    """Whether one in ten of its successes, or fewer, would be there without the release."""
-    if "auc" in scored.details:  # of members: those found, at a false alarm in 100
-        return bool(BY_CHANCE * scored.worst >= FALSE_ALARMS)
-    return bool(_by_luck(scored) <= BY_CHANCE * scored.score)
+    """Whether one in ten of its successes, or fewer, would be there without the release; of members found, at a false
+    alarm in 100."""
+    of_members = "auc" in scored.details
+    luck, right = (FALSE_ALARMS, scored.worst) if of_members else (_by_luck(scored), scored.score)
+    return bool(luck <= BY_CHANCE * right)
 
 
 def _by_luck(scored: ScoredGuess) -> float:

@@ -267,14 +267,12 @@ def check(data: dict[str, Any]) -> None:
         raise SfumatoError(f"The audit does not follow its own schema at {place}. Please report this.")
 
 
-def write_audit(data: dict[str, Any], folder: Path) -> tuple[Path, Path]:
+def write_audit(data: dict[str, Any], folder: Path) -> None:
     """audit.json and audit.parquet; the owner's can be read by the owner alone."""
     private = bool(data["private"])
     folder.mkdir(parents=True, exist_ok=True)
-    table, text = folder / "audit.parquet", folder / "audit.json"
-    write_table(tidy_table(data), table, private=private)
-    write_whole(text, json.dumps(data, indent=1, allow_nan=False), private=private)
-    return text, table
+    write_table(tidy_table(data), folder / "audit.parquet", private=private)
+    write_whole(folder / "audit.json", json.dumps(data, indent=1, allow_nan=False), private=private)
 
 
 @cache

@@ -70,13 +70,9 @@ def points_of(entry: Mapping[str, Any]) -> Points | None:
 def shown_points(entry: Mapping[str, Any]) -> Points:
     """The figures of an attack that ran, or of one of its columns, whoever chose."""
     details = entry.get("details") or {}
-    if details.get("auc") is not None:
-        low, high = (details.get(f"auc_{end}") for end in ("low", "high"))
-        return _points(details["auc"], 0.5, (low, high), pairs=True)
-    return _points(entry["score"], entry.get("baseline") or 0.0, entry.get("interval") or (None, None))
-
-
-def _points(right: float, without: float, ends: Sequence[float | None], *, pairs: bool = False) -> Points:
+    pairs = details.get("auc") is not None
+    right, without = (details["auc"], 0.5) if pairs else (entry["score"], entry.get("baseline") or 0.0)
+    ends = (details.get("auc_low"), details.get("auc_high")) if pairs else entry.get("interval") or (None, None)
     low, high = (right if end is None else end for end in ends)
     return Points(100 * right, 100 * without, 100 * (low - without), 100 * (high - without), pairs)
 
@@ -89,28 +85,19 @@ def three_risks(attacks: Attacks) -> list[Risk]:
 
 def _risk(risk: str, entries: Attacks) -> Risk:
     tried = [(points, entry) for entry in entries if (points := points_of(entry)) is not None]
-    if not tried:
-        return Risk(risk, why=_why_not_tried(entries))
+    if not tried:  # the commonest reason; what the owner can add comes before what cannot be known
+        reasons = Counter(
+            str(entry.get("not_applicable") or f"{entry['name']} failed")
+            for entry in entries
+            if not entry.get("upper_bound")
+        )
+        usual = reasons.most_common(1)[0][0] if reasons else "no attacker of this kind was asked for"
+        return Risk(risk, why=NO_HOLDOUT if NO_HOLDOUT in reasons else usual)
     best, entry = max(tried, key=lambda one: one[0].extra)
     counts = [entry.get("details") or {} for _, entry in tried]
-    return Risk(
-        risk,
-        str(entry["name"]),
-        best,
-        max(points.high for points, _ in tried),
-        len(tried),
-        ways=int(sum(count.get("predicates") or 0 for count in counts)),
-        found=int(sum(count.get("people_singled_out") or 0 for count in counts)),
-    )
-
-
-def _why_not_tried(entries: Attacks) -> str:
-    """The commonest reason; what the owner can add comes before what cannot be known."""
-    ran = [entry for entry in entries if not entry.get("upper_bound")]
-    reasons = Counter(str(entry.get("not_applicable") or f"{entry['name']} failed") for entry in ran)
-    if NO_HOLDOUT in reasons:
-        return NO_HOLDOUT
-    return reasons.most_common(1)[0][0] if reasons else "no attacker of this kind was asked for"
+    ways, found = (int(sum(count.get(name) or 0 for count in counts)) for name in ("predicates", "people_singled_out"))
+    high = max(points.high for points, _ in tried)
+    return Risk(risk, str(entry["name"]), best, high, len(tried), ways=ways, found=found)
 
 
 def state_of(risks: Sequence[Risk], limit: float | None) -> str:

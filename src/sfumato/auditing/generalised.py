@@ -83,12 +83,10 @@ def sets_of(cells: Cells, groups: Sequence[Group], hierarchies: Mapping[str, Hie
     """The sets of every generalised column, by the number of its group."""
     found = {}
     for number, group in enumerate(groups):
-        name = group.column.name
-        if name in cells:
-            words, index = cells[name]
-            ends = [_ends(word, group, hierarchies.get(name)) for word in words]
-            low, high = (np.array([pair[side] for pair in ends]) for side in (0, 1))
-            found[number] = Sets(index, low, high)
+        words, index = cells.get(group.column.name, ((), None))
+        if index is not None:
+            ends = np.array([_ends(word, group, hierarchies.get(group.column.name)) for word in words])
+            found[number] = Sets(index, ends[:, 0], ends[:, 1])
     return found
 
 

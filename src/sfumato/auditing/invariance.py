@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sfumato.auditing.asked import InvarianceAsked
 from sfumato.auditing.case import read_people, schema_of
-from sfumato.core.array_types import Codes, Matrix
+from sfumato.core.array_types import Matrix
 from sfumato.core.asked import asks
 from sfumato.core.errors import SchemaError, SfumatoError, TableError, UsageError
 from sfumato.guarantee.cost import posterior_bound
@@ -200,14 +200,6 @@ class Invariance:
         return {**vars(self), "found": [{**vars(one), "measured": one.measured} for one in self.found]}
 
 
-@dataclass(frozen=True)
-class _Rows:
-    X: Matrix
-    y: NDArray[Any]
-    train: Codes
-    test: Codes
-
-
 @asks(InvarianceAsked)
 def invariance(table: Any, options: InvarianceAsked) -> Invariance:
     """Say which learners answer the same after a rotation of this table, and why [random-rotation, Definition 1].
@@ -234,19 +226,19 @@ def invariance(table: Any, options: InvarianceAsked) -> Invariance:
     'any centre'
     """
     rng = np.random.default_rng(options.seed)
-    rows, name = _read(table, options, rng)
-    numeric, width = options.target is not None, rows.X.shape[1]
+    name, X, y, asked = _read(table, options, rng)
+    numeric, width = options.target is not None, X.shape[1]
     names = _regressions(options) if numeric else _classifiers(options)
     turns = [(haar_rotation(width, rng), rng.random((width,))) for _ in range(options.rotations)]
     found, refused = [], {}
     for number, one in enumerate(names):
         options.progress("Rotating", number, len(names))
         try:
-            found.append(_tried(one, rows, turns, numeric))
+            found.append(_tried(one, X, y, asked, turns, numeric))
         except SfumatoError as error:
             refused[one] = str(error)
     options.progress("Rotating", len(names), len(names))
-    return Invariance(len(rows.y), width, options.rotations, name, tuple(found), refused)
+    return Invariance(len(y), width, options.rotations, name, tuple(found), refused)
 
 
 def _classifiers(options: InvarianceAsked) -> Sequence[str]:
@@ -270,7 +262,8 @@ def _regressions(options: InvarianceAsked) -> Sequence[str]:
     return list(given or REGRESSIONS)
 
 
-def _read(table: Any, options: InvarianceAsked, rng: np.random.Generator) -> tuple[_Rows, str]:
+def _read(table: Any, options: InvarianceAsked, rng: np.random.Generator) -> tuple[str, Matrix, NDArray[Any], int]:
+    """What is predicted, encoded rows in random order, what is so of each, and how many of the first are asked."""
     schema = None if options.schema is None else Schema.of(options.schema)
     label, target = options.label, options.target
     if (label is None and (schema is None or schema.label is None)) == (target is None):
@@ -295,22 +288,23 @@ def _read(table: Any, options: InvarianceAsked, rng: np.random.Generator) -> tup
     if len(X) < 20 or X.shape[1] < 2:
         raise TableError("A rotation needs at least two encoded columns, and 20 rows to compare answers on.")
     order = rng.permutation(len(X))
-    held = max(5, int(TEST_SHARE * len(X)))
-    return _Rows(X, y, order[held:], order[:held]), name
+    return name, X[order], y[order], max(5, int(TEST_SHARE * len(X)))
 
 
-def _tried(name: str, rows: _Rows, turns: Sequence[tuple[Matrix, Matrix]], numeric: bool) -> Kept:
+def _tried(
+    name: str, X: Matrix, y: NDArray[Any], asked: int, turns: Sequence[tuple[Matrix, Matrix]], numeric: bool
+) -> Kept:
     """Least share of equal answers by centre, and errors before and after (the mean over rotations about zero)."""
-    truth, width = rows.y[rows.test], float(np.ptp(rows.y)) or 1.0
+    truth, width = y[:asked], float(np.ptp(y)) or 1.0
     theory: Any = REGRESSIONS[name] if numeric else choose_classifier(name).invariance
 
     def answer(X: Matrix) -> NDArray[Any]:
-        known, asked = (X[rows.train], rows.y[rows.train]), X[rows.test]
         if numeric:
-            return np.asarray(REGRESSIONS[name].make().fit(*known).predict(asked))
+            return np.asarray(REGRESSIONS[name].make().fit(X[asked:], y[asked:]).predict(X[:asked]))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a network or a perceptron that has not settled is compared all the same
-            return np.asarray(fit_on_parts(choose_classifier(name).make(), [Part(*known)]).predict(asked))
+            known = Part(X[asked:], y[asked:])
+            return np.asarray(fit_on_parts(choose_classifier(name).make(), [known]).predict(X[:asked]))
 
     def error(answered: NDArray[Any]) -> float:
         if numeric:
@@ -320,10 +314,8 @@ def _tried(name: str, rows: _Rows, turns: Sequence[tuple[Matrix, Matrix]], numer
     def same(answered: NDArray[Any]) -> float:
         return float(np.mean(np.abs(answered - plain) <= NEARLY * width if numeric else answered == plain))
 
-    plain = answer(rows.X)
-    zero, random = (
-        [answer(np.asarray((rows.X - far * place) @ turn.T)) for turn, place in turns] for far in (0.0, 1.0)
-    )
+    plain = answer(X)
+    zero, random = ([answer(np.asarray((X - far * place) @ turn.T)) for turn, place in turns] for far in (0.0, 1.0))
     when, why = (theory.when, theory.why) if theory else ("", "")
     after = float(np.mean([error(one) for one in zero]))
     return Kept(name, min(map(same, zero)), min(map(same, random)), error(plain), after, when, why)

@@ -63,17 +63,15 @@ class Trial:
 
     def predictions(self, name: str) -> tuple[Codes, Codes]:
         """Classes of the test rows, after training on the original and on the release."""
-
-        def made() -> Any:  # as `sfumato train` makes it, but with a smaller forest: it is trained many times here
-            paper = None if self.papers is None else CLASSIFIERS_BY_NAME[name].variant(self.papers)
-            return make_classifier(name, parameters={**(paper or {}), **({"trees": 50} if name == "forest" else {})})
-
-        released = made()
-        queries = self.plain if answers_plain_rows(released) else self.queries
+        # As `sfumato train` makes it, but with a smaller forest: it is trained many times here.
+        paper = None if self.papers is None else CLASSIFIERS_BY_NAME[name].variant(self.papers)
+        parameters = {**(paper or {}), **({"trees": 50} if name == "forest" else {})}
+        on_original, on_release = (make_classifier(name, parameters=parameters) for _ in range(2))
+        queries = self.plain if answers_plain_rows(on_release) else self.queries
         if queries is None:
             raise UsageError(self.why)
-        second = fit_on_parts(released, [self.release]).predict(queries)
-        first = fit_on_parts(made(), [self.original]).predict(self.X)
+        second = fit_on_parts(on_release, [self.release]).predict(queries)
+        first = fit_on_parts(on_original, [self.original]).predict(self.X)
         return np.asarray(first), np.asarray(second)
 
 
@@ -377,9 +375,8 @@ def final_guarantee(attacks: Sequence[Mapping[str, Any]]) -> dict[str, Any] | No
     found: dict[str, Any] = {}
     details = {"minimum": "unified_min", "average": "unified_avg", "sigma_min": "sigma_min", "sigma_avg": "sigma_avg"}
     for figure, detail in details.items():
-        left = {one["name"]: one["details"][detail] for one in attacks if one["details"].get(detail) is not None}
+        left = [(one["details"][detail], one["name"]) for one in attacks if one["details"].get(detail) is not None]
         if not left:
             return None
-        weakest = min(left, key=lambda name: left[name])
-        found |= {figure: left[weakest], f"{figure}_attack": weakest}
+        found[figure], found[f"{figure}_attack"] = min(left, key=lambda one: one[0])
     return found

@@ -66,15 +66,12 @@ def sanitize_times(rows: int, columns: int) -> dict[str, float]:
 def mining_times(rows: int, columns: int) -> dict[str, float]:
     """Core seconds per query of the radius vote and of the five nearest rows, b = .3 [Fig. 11]."""
     X, y = gaussian_clusters(generator(rows, columns), rows, columns, sigma=2.0)
-    X = DataSet("time", X, y, "").unit()
-    mechanism = as_published(STRONGEST)
+    X, mechanism, rng = DataSet("time", X, y, "").unit(), as_published(STRONGEST), generator(3)
     Z = mechanism.release(X, y, generator(2)).X
-    rng = generator(3)
     near = X[rng.integers(len(X), size=QUERIES)]  # rows of the table, moved a little
     asked = mechanism.embed(np.clip(near + rng.normal(scale=0.02, size=near.shape), 0, 1))
     vote = radius_vote(mechanism, Z, y, asked[:1], False)[0]
-    together, _ = least(lambda: vote.predict(asked))
-    five, _ = least(lambda: nearest(asked, Z, 5))
+    together, five = least(lambda: vote.predict(asked))[0], least(lambda: nearest(asked, Z, 5))[0]
     alone, _ = least(lambda: [vote.predict(asked[i : i + 1]) for i in range(ALONE)])
     return {"radius": together / QUERIES, "k5": five / QUERIES, "alone": alone / ALONE}
 
