@@ -14,15 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.attacks.metrics.crowds import (
-    RECURSIVE_C,
-    closeness,
-    crowd_numbers,
-    crowd_sizes,
-    diversity,
-    log_linear,
-    pitman,
-)
+from sfumato.attacks.metrics import crowds
 from sfumato.attacks.metrics.privacy import proportion_interval
 from sfumato.auditing.case import Case, sampled
 from sfumato.core.array_types import Codes, Floats, Matrix
@@ -246,13 +238,13 @@ def uniqueness(case: Case) -> dict[str, Any] | None:
             "Give the number of all people that they are a sample of."
         )
     # Who is alone in the original, and whose very cells stand alone in the release too.
-    both = crowd_numbers([np.concatenate([before[0][name], after[0][name]]) for name in quasi])
+    both = crowds.crowd_numbers([np.concatenate([before[0][name], after[0][name]]) for name in quasi])
     alone = [np.bincount(part, minlength=int(both.max()) + 1) == 1 for part in (both[:people], both[people:])]
     return {
         "quasi_identifiers": list(quasi),
         "left_out": left_out,
         "population": population,
-        "c": RECURSIVE_C,
+        "c": crowds.RECURSIVE_C,
         "release": _told(after, quasi, sensitive, population),
         "original": _told(before, quasi, sensitive, population),
         "still_unique": float((alone[0] & alone[1]).sum() / people),
@@ -301,16 +293,16 @@ def quasi_identifiers(case: Case) -> tuple[str, ...]:
 def _told(cells: Cells, quasi: tuple[str, ...], sensitive: tuple[str, ...], population: int | None) -> dict[str, Any]:
     codes, ordered = cells
     columns = [_numbered(codes[name]) for name in quasi]
-    crowd = crowd_numbers(columns)
-    sizes, shown = crowd_sizes(crowd), []
+    crowd = crowds.crowd_numbers(columns)
+    sizes, shown = crowds.crowd_sizes(crowd), []
     of_row = sizes[crowd]
     for name in (name for name in sensitive if name in codes):
         ranks = _numbered(codes[name])
-        far, diverse = closeness(crowd, ranks, ordered=name in ordered), diversity(crowd, ranks)._asdict()
+        far, diverse = crowds.closeness(crowd, ranks, ordered=name in ordered), crowds.diversity(crowd, ranks)._asdict()
         shown.append({"name": name, "ordered": name in ordered, **diverse, "t": far.largest, "t_mean": far.mean})
     by_size = by_model = None
     if population is not None and population >= len(crowd):
-        by_size, by_model = pitman(sizes, population), log_linear(columns, population)
+        by_size, by_model = crowds.pitman(sizes, population), crowds.log_linear(columns, population)
     return {
         "rows": len(crowd),
         "crowds": len(sizes),

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from sfumato.attacks.malicious_miner import KINDS, MaliciousMiner
 from sfumato.auditing.asked import SurveyAuditAsked
 from sfumato.auditing.audit import Audit, audit
+from sfumato.channels.guidance import most_disclosure
 from sfumato.channels.guidance.disclosure import (
     Disclosure,
     disclosure,
@@ -25,13 +26,6 @@ from sfumato.channels.guidance.disclosure import (
     published_error_estimate,
 )
 from sfumato.channels.guidance.guidance import Guidance, SurveyCounts, SurveyRules, decode_matrix
-from sfumato.channels.guidance.most_disclosure import (
-    DegreeOfError,
-    MostDisclosure,
-    degree_of_error,
-    most_bits,
-    most_disclosure,
-)
 from sfumato.channels.guidance.space import AnswerSpace, perturb_bits
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import TableError
@@ -58,9 +52,9 @@ class SurveyMeasures:
 
     k: int
     honest: Disclosure
-    most: MostDisclosure
+    most: most_disclosure.MostDisclosure
     anybody_bits: float
-    error: DegreeOfError
+    error: most_disclosure.DegreeOfError
     theorem_5_1: float
     theorem_5_2: float
 
@@ -116,9 +110,9 @@ def measure_survey(
     return SurveyMeasures(
         k,
         disclosure(people, space, V, floor, link, seed=seed),
-        most_disclosure(people, space, k, floor, link, guidance=V, seed=seed),
-        most_bits(space, k, floor, link),
-        degree_of_error((T, labels), (bits, labels), space),
+        most_disclosure.most_disclosure(people, space, k, floor, link, guidance=V, seed=seed),
+        most_disclosure.most_bits(space, k, floor, link),
+        most_disclosure.degree_of_error((T, labels), (bits, labels), space),
         published_error_estimate(sigma_1, rules.mu, len(T)),
         published_disclosure_estimate(T, space, k),
     )

@@ -27,28 +27,15 @@ from sfumato.core.asked import asks
 from sfumato.core.errors import TableError, UsageError
 from sfumato.core.registry import NotDeclaredError, modules_of
 from sfumato.core.svg import tag
-from sfumato.reconstruction.picture import (
-    BOTTOM,
-    COLOURS,
-    DASHES,
-    INK,
-    LEFT,
-    RIGHT,
-    TOP,
-    Size,
-    fitting,
-    framed,
-    stroke,
-    text,
-    ticks,
-)
+from sfumato.reconstruction import picture
+from sfumato.reconstruction.picture import text
 from sfumato.table import open_table
 
 Mark = tuple[float, str]
 Name = str | tuple[str, float]
 """Of a figure: a word, or a word and where it stands along the axis."""
 WIDTH, ROW = 860, 20
-LINES = Size(WIDTH, 440, 6)
+LINES = picture.Size(WIDTH, 440, 6)
 NAMES = 420
 """Where the names of single values end."""
 
@@ -84,53 +71,55 @@ def _scale(values: Sequence[float], start: float, end: float) -> tuple[Callable[
     def at(value: float) -> float:
         return start + (value - low) / (high - low) * (end - start)
 
-    return at, [(at(tick), words) for tick, words in ticks(low, high)]
+    return at, [(at(tick), words) for tick, words in picture.ticks(low, high)]
 
 
 def _lines(title: str, axis: str, values: Sequence[Value]) -> str:
     """Lines along the item's axis: names are those of lines."""
     names = list(dict.fromkeys(one.name[0] for one in values))
     tall = LINES.height + 18 * max(0, (len(names) - 1) // 3)
-    top, base = TOP + tall - LINES.height, tall - BOTTOM
+    top, base = picture.TOP + tall - LINES.height, tall - picture.BOTTOM
     up, heights = _scale(_heights(values), base, top)
-    across, places = _scale([float(one.name[1]) for one in values], LEFT, WIDTH - RIGHT)
+    across, places = _scale([float(one.name[1]) for one in values], picture.LEFT, WIDTH - picture.RIGHT)
     shapes = []
     for number, name in enumerate(names):
-        colour, dash = COLOURS[number % len(COLOURS)], DASHES[number // len(COLOURS) % len(DASHES)]
+        colour = picture.COLOURS[number % len(picture.COLOURS)]
+        dash = picture.DASHES[number // len(picture.COLOURS) % len(picture.DASHES)]
         line = [(across(float(one.name[1])), one) for one in values if one.name[0] == name]
         points = " ".join(f"{x:.1f},{up(one.reached):.1f}" for x, one in line)
-        shapes.append(tag("polyline", points=points, fill="none", **stroke(colour, 2, dash)))
+        shapes.append(tag("polyline", points=points, fill="none", **picture.stroke(colour, 2, dash)))
         for x, one in line:
             low, high = map(up, one.ends)
-            shapes.append(tag("path", d=f"M{x:.1f} {low:.1f}V{high:.1f}", **stroke(colour, 1)))
+            shapes.append(tag("path", d=f"M{x:.1f} {low:.1f}V{high:.1f}", **picture.stroke(colour, 1)))
             shapes += [_cross(x, up(one.printed))] if one.printed is not None else []
-        x, y = LEFT + number % 3 * 255, 44 + 18 * (number // 3)
-        shapes.append(tag("path", d=f"M{x} {y}H{x + 24}", **stroke(colour, 2, dash)))
-        shapes.append(text(x + 30, y + 4, fitting(name, 32), "start"))
+        x, y = picture.LEFT + number % 3 * 255, 44 + 18 * (number // 3)
+        shapes.append(tag("path", d=f"M{x} {y}H{x + 24}", **picture.stroke(colour, 2, dash)))
+        shapes.append(text(x + 30, y + 4, picture.fitting(name, 32), "start"))
     shapes += [text(x, base + 18, words, "middle") for x, words in places]
-    shapes += [text(LEFT - 6, y + 4, words, "end") for y, words in heights]
-    shapes.append(text(0.5 * (LEFT + WIDTH - RIGHT), tall - 10, f"{axis} (a cross is what the paper prints)", "middle"))
-    return framed(title, "", shapes, base, Size(WIDTH, tall, 6))
+    shapes += [text(picture.LEFT - 6, y + 4, words, "end") for y, words in heights]
+    middle = 0.5 * (picture.LEFT + WIDTH - picture.RIGHT)
+    shapes.append(text(middle, tall - 10, f"{axis} (a cross is what the paper prints)", "middle"))
+    return picture.framed(title, "", shapes, base, picture.Size(WIDTH, tall, 6))
 
 
 def _in_rows(title: str, values: Sequence[Value]) -> str:
     """One row a value: a dot is reached, a cross printed."""
-    base, shapes = TOP + ROW * len(values), []
-    across, places = _scale(_heights(values), NAMES + 10, WIDTH - RIGHT)
+    base, shapes = picture.TOP + ROW * len(values), []
+    across, places = _scale(_heights(values), NAMES + 10, WIDTH - picture.RIGHT)
     for number, one in enumerate(values):
-        y = TOP + ROW * (number + 0.5)
+        y = picture.TOP + ROW * (number + 0.5)
         low, high = map(across, one.ends)
-        shapes.append(text(NAMES, y + 4, fitting(one.what, 56), "end"))
-        shapes.append(tag("path", d=f"M{low:.1f} {y}H{high:.1f}", **stroke(INK, 1)))
-        shapes.append(tag("circle", cx=across(one.reached), cy=y, r=4, fill=COLOURS[0]))
+        shapes.append(text(NAMES, y + 4, picture.fitting(one.what, 56), "end"))
+        shapes.append(tag("path", d=f"M{low:.1f} {y}H{high:.1f}", **picture.stroke(picture.INK, 1)))
+        shapes.append(tag("circle", cx=across(one.reached), cy=y, r=4, fill=picture.COLOURS[0]))
         shapes += [_cross(across(one.printed), y)] if one.printed is not None else []
     shapes += [text(x, base + 18, words, "middle") for x, words in places]
     shapes.append(text(0.5 * WIDTH, base + 40, "a dot is reached, a cross is what the paper prints", "middle"))
-    return framed(title, "", shapes, base, Size(WIDTH, base + BOTTOM, 6))
+    return picture.framed(title, "", shapes, base, picture.Size(WIDTH, base + picture.BOTTOM, 6))
 
 
 def _cross(x: float, y: float) -> Markup:
-    return tag("path", d=f"M{x - 5:.1f} {y - 5:.1f}l10 10m0 -10l-10 10", **stroke(COLOURS[1]))
+    return tag("path", d=f"M{x - 5:.1f} {y - 5:.1f}l10 10m0 -10l-10 10", **picture.stroke(picture.COLOURS[1]))
 
 
 Found = Mapping[Any, float]

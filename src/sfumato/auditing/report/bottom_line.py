@@ -16,19 +16,9 @@ from markupsafe import Markup
 from sfumato.attacks.base import LINKABILITY
 from sfumato.auditing.extra import NOT_WITHIN, UNKNOWN, Points, Risk, state_of, three_risks
 from sfumato.auditing.utility import HOLDOUT
+from sfumato.core import wording
 from sfumato.core.svg import tag
-from sfumato.core.wording import (
-    NO_BETTER,
-    QUESTIONS,
-    WORSE,
-    joined,
-    listed,
-    own_words,
-    quoted,
-    right_of_100,
-    said,
-    to_type,
-)
+from sfumato.core.wording import joined, said
 from sfumato.guarantee import AllReleases
 from sfumato.guarantee.guarantee import CENTRAL_DP, summarized
 
@@ -68,7 +58,7 @@ def measured(found: Mapping[str, Any]) -> list[Row]:
     """The three risks and use: facts about private rows."""
     limit = (found.get("extra") or {}).get("limit")
     risks = three_risks(found.get("attacks") or ())
-    return [*((QUESTIONS[one.risk], in_points(one, limit)) for one in risks), ("Of use?", use(found))]
+    return [*((wording.QUESTIONS[one.risk], in_points(one, limit)) for one in risks), ("Of use?", use(found))]
 
 
 def is_private(audit: Mapping[str, Any]) -> bool:
@@ -160,11 +150,11 @@ def use(found: Mapping[str, Any]) -> str:
     best = max(learned, key=lambda one: float(one["release"]))
     originals = max(float(one["original"]) for one in found["utility"] if one.get("original") is not None)
     released, commonest, than, warning = float(best["release"]), best.get("commonest"), best.get("than_commonest"), ""
-    if than == NO_BETTER and commonest is not None and released > commonest:
+    if than == wording.NO_BETTER and commonest is not None and released > commonest:
         warning = "too few rows to tell that it is better than always answering the commonest class: "
-    elif than in (NO_BETTER, WORSE):  # it does not give more than the commonest class
+    elif than in (wording.NO_BETTER, wording.WORSE):  # it does not give more than the commonest class
         warning = f"{than} than always answering the commonest class: "
-    right = right_of_100(released, best["classifier"], asked_about(best), commonest, originals)
+    right = wording.right_of_100(released, best["classifier"], asked_about(best), commonest, originals)
     return joined([*([warning] if warning else []), right], "")
 
 
@@ -173,7 +163,7 @@ def _not_predicted(found: Mapping[str, Any]) -> str:
     label, settings = (found.get("release") or {}).get("label"), found.get("settings") or {}
     if label is None:
         return ""
-    name = f"'{own_words(str(label), 40)}'"
+    name = f"'{wording.own_words(str(label), 40)}'"
     if settings.get("repeats") == 0:
         return f"how well {name} is predicted was not asked for: add --repeats 10, or leave --attack out"
     if settings.get("holdout_rows"):
@@ -215,7 +205,7 @@ def _not_hidden(found: Mapping[str, Any]) -> str:
     elif release.get("owners_word"):
         parts.append(said("the ranges {owner} declared", owner=said(owner)))
     if learned := release.get("learned_from_data"):
-        read = listed(summarized(learned), MOST_REASONS)
+        read = wording.listed(summarized(learned), MOST_REASONS)
         parts.append(said("what was read off {data} ({read})", data=said(data), read=read))
     if release.get("label_state") == "exact":
         parts.append("the column to predict")
@@ -230,7 +220,7 @@ def _reasons(declared: Sequence[Mapping[str, Any]]) -> str:
     if len(declared) > MOST_REASONS:
         many = "{count:,} ranges, {reasons:,} different reasons: see `sfumato show`"
         return said(many, count=sum(counts), reasons=len(declared))
-    quotes = [quoted(str(one["reason"]), 60) for one in declared]
+    quotes = [wording.quoted(str(one["reason"]), 60) for one in declared]
     if len(declared) == 1:
         return said("{count:,}, reason {reason}", count=counts[0], reason=quotes[0])
     pairs = zip(counts, quotes, strict=True)
@@ -243,5 +233,5 @@ def _next(found: Mapping[str, Any], state: str, folder: str) -> str:
     if state == UNKNOWN and not (found.get("settings") or {}).get("holdout_rows"):
         return "the same with --holdout TABLE: people not in the table, whom some attackers need"
     if state == NOT_WITHIN or found.get("guarantee") is None:
-        return to_type("recommend", "TABLE")
-    return to_type("certificate", folder)
+        return wording.to_type("recommend", "TABLE")
+    return wording.to_type("certificate", folder)
