@@ -165,42 +165,39 @@ def _quantiles(values: Floats) -> dict[str, float]:
     return {"p05": float(low), "median": float(middle)}
 
 
+Numbers = dict[str | None, int]
 Cells = tuple[Mapping[str, Codes], Collection[str]]
 """Codes of each column that a table has, and the columns whose codes are ranks of numbers."""
 
 
-class CellCodes:
-    """Every word of a quasi-identifier gets a number when it is first seen, the same in every table that is read.
+def read_cells(
+    blocks: Iterable[pa.RecordBatch | pa.Table], known: Mapping[str, Numbers], quasi: Sequence[str]
+) -> Cells:
+    """All cells of the `known` columns, block by block; each word gets a number there when it is first seen, the same
+    in every table that is read.
 
     "30-39" and "*" are words too, so that generalised tables are coded as they are. Numbers are spelt alike whatever
-    their type, and an empty cell is a value like others. Sensitive columns of numbers are coded by rank, table by
-    table: they may have millions of values, and are not compared between tables.
+    their type, and an empty cell is a value like others. Sensitive columns of numbers (those that are no `quasi`) are
+    coded by rank, table by table: they may have millions of values, and are not compared between tables.
     """
-
-    def __init__(self, quasi: Sequence[str], sensitive: Sequence[str]) -> None:
-        self._quasi = frozenset(quasi)
-        self._known: dict[str, dict[str | None, int]] = {name: {} for name in (*quasi, *sensitive)}
-
-    def read(self, blocks: Iterable[pa.RecordBatch | pa.Table]) -> Cells:
-        """All cells of the named columns, block by block."""
-        codes: dict[str, list[Codes]] = {}
-        values: dict[str, list[Matrix]] = {}
-        for block in blocks:
-            for name in self._known.keys() & {*block.schema.names}:
-                array = plain(block.column(name))
-                if name not in self._quasi and is_number(array.type):
-                    found, empty = numbers(array, name)
-                    values.setdefault(name, []).append(found if empty is None else np.where(empty, np.nan, found))
-                    continue
-                known, words, index = self._known[name], [None], np.zeros(len(array), dtype=np.int64)
-                if not pa.types.is_null(array.type):
-                    encoded = array.dictionary_encode("encode")
-                    words = text(encoded.dictionary, name).to_pylist()
-                    index = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-                here = np.array([known.setdefault(word, len(known)) for word in words], dtype=np.int64)
-                codes.setdefault(name, []).append(np.asarray(here[index]))
-        ranked = {name: _numbered(np.concatenate(parts)) for name, parts in values.items()}  # an empty cell comes last
-        return {name: np.concatenate(parts) for name, parts in codes.items()} | ranked, ranked.keys()
+    codes: dict[str, list[Codes]] = {}
+    values: dict[str, list[Matrix]] = {}
+    for block in blocks:
+        for name in known.keys() & {*block.schema.names}:
+            array = plain(block.column(name))
+            if name not in quasi and is_number(array.type):
+                found, empty = numbers(array, name)
+                values.setdefault(name, []).append(found if empty is None else np.where(empty, np.nan, found))
+                continue
+            own, words, index = known[name], [None], np.zeros(len(array), dtype=np.int64)
+            if not pa.types.is_null(array.type):
+                encoded = array.dictionary_encode("encode")
+                words = text(encoded.dictionary, name).to_pylist()
+                index = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+            here = np.array([own.setdefault(word, len(own)) for word in words], dtype=np.int64)
+            codes.setdefault(name, []).append(np.asarray(here[index]))
+    ranked = {name: _numbered(np.concatenate(parts)) for name, parts in values.items()}  # an empty cell comes last
+    return {name: np.concatenate(parts) for name, parts in codes.items()} | ranked, ranked.keys()
 
 
 def _numbered(values: npt.NDArray[Any]) -> Codes:
@@ -224,13 +221,13 @@ def uniqueness(case: Case) -> dict[str, Any] | None:
     sensitive, released = _sensitive(case, quasi), as_released(case)
     if released is None:
         return {**found, "not_applicable": "the release mixes columns by a secret key"}
-    codes = CellCodes(quasi, sensitive)
-    after = codes.read(released)
-    left_out = [name for name in quasi if name not in after[0]]
+    known: dict[str, Numbers] = {name: {} for name in (*quasi, *sensitive)}
+    after = read_cells(released, known, quasi)
+    asked, left_out = quasi, [name for name in quasi if name not in after[0]]
     quasi = tuple(name for name in quasi if name in after[0])
     if not quasi:
         raise UsageError("The release has none of the columns that --quasi-identifiers names.")
-    before = codes.read(case.original.blocks())
+    before = read_cells(case.original.blocks(), known, asked)
     people = len(before[0][quasi[0]])
     if population is not None and population < people:
         raise UsageError(

@@ -33,6 +33,9 @@ APART, ACROSS = 26.0, 4
 FORMAL = ("local-dp", "central-dp")
 LEVELS = (("ceiling", "originals", -6.0), ("majority", "commonest class", 18.0))
 NAMED = ("extras", "learners")
+IN_SCRIPT = {"name": "mechanism", **{name: name for name in ("setting", "learners", "majority", "extras")}}
+IN_SCRIPT |= {"columns": "extra_columns", "exposed": "exposed", "reasons": "not_applicable"}
+"""What the script calls the parts of a setting."""
 Shown = Mapping[str, Any]
 
 
@@ -192,28 +195,19 @@ def _risk(attack: str) -> str:
 
 def _figures(data: Shown, measured: Sequence[Shown], attacks: Sequence[str]) -> Markup:
     """What the script needs, as JSON that cannot end its element."""
-    columns = list(data["column_names"])
+    columns, settings = list(data["column_names"]), []
+    for one in measured:
+        told = {
+            name: [round(own[column], 2) if column in own else None for column in columns]
+            for name, own in one["extra_columns"].items()
+            if own
+        }
+        settings.append({name: told if part == "extra_columns" else one[part] for name, part in IN_SCRIPT.items()})
     found = {
         "columns": columns,
         "limit": data["limit"],
         "kinds": {name: _risk(name) for one in measured for name in (*one["extras"], *one["not_applicable"])},
         "stories": {name: story_of(ATTACKS[name]) for name in attacks if name in ATTACKS},
-        "settings": [
-            {
-                "name": one["mechanism"],
-                "setting": one["setting"],
-                "learners": one["learners"],
-                "majority": one["majority"],
-                "extras": one["extras"],
-                "columns": {
-                    name: [round(own[column], 2) if column in own else None for column in columns]
-                    for name, own in one["extra_columns"].items()
-                    if own
-                },
-                "exposed": one["exposed"],
-                "reasons": one["not_applicable"],
-            }
-            for one in measured
-        ],
+        "settings": settings,
     }
     return Markup(json.dumps(found, separators=(",", ":")).replace("<", "\\u003c"))
