@@ -72,7 +72,7 @@ def attack_together(one: Case, two: Case, rng: np.random.Generator) -> dict[str,
     differencing: how well rows of the first whose people are not in the second can be told (0.5: not at all).
     """
     for case in (one, two):
-        if case.behind is None or case.unowned.any() or case.noise is None:
+        if case.behind is None or case.unowned.any():
             raise UsageError(
                 "To attack two releases together, both need their private match file and a stated noise: give the "
                 "owner's folders."
@@ -84,8 +84,6 @@ def attack_together(one: Case, two: Case, rng: np.random.Generator) -> dict[str,
     keys = _keys(one, two)
     assert one.behind is not None
     assert two.behind is not None
-    assert one.noise is not None
-    assert two.noise is not None
     own, theirs = keys[0][one.behind], keys[1][two.behind]  # who is behind every row
     usable = np.flatnonzero(~np.isin(one.behind, one.lent))
     others = np.flatnonzero(~np.isin(two.behind, two.lent))

@@ -64,7 +64,7 @@ class Case:
     secret key. released: reads a release without a card, as it stands; sets: of its columns whose cells name sets
     of values, by the number of the group. people: original rows (m x d). behind: of every row of Z the position in
     `people` of its source, or -1. undrawn: people of the table of whom no row was released, where rows are drawn.
-    noise: what the card says of the channels, or an estimate; None where nothing is known. known: everything that an
+    noise: what the card says of the channels, or an estimate. known: everything that an
     attacker could know; aside: the same aimed at people who are not in the table. targets, candidates: positions in
     `people` of those aimed at, and of the members among the candidates (who come first). paired: of the people whose
     rows are known together with their images. lent: of the people whose rows serve as a sample where there is no
@@ -94,7 +94,7 @@ class Case:
     behind: Codes | None = field(init=False)
     holdout: People | None = field(init=False)
     undrawn: People | None = field(init=False, default=None)
-    noise: KnownNoise | None = field(init=False)
+    noise: KnownNoise = field(init=False)
 
     known: Knowledge = field(init=False)
     aside: Knowledge | None = field(init=False, default=None)
@@ -151,9 +151,7 @@ class Case:
     @property
     def transform(self) -> Transform | None:
         """The map as card and key tell it, and what the channels make of every number on average."""
-        if self.affine is None or self.noise is None:
-            return None if self.affine is None else Transform(*self.affine)
-        return self.noise.on_average(*self.affine)
+        return None if self.affine is None else self.noise.on_average(*self.affine)
 
     def embed(self, X: Matrix) -> Matrix | None:
         """Where unperturbed rows lie in the release's space; None where the map is a secret."""

@@ -261,9 +261,8 @@ def _holdout(case: Case, read: tuple[People, int] | None, rng: np.random.Generat
     if strange := unfit_in_words(holdout.unfit, "the original"):
         case.notes.append(f"Of people not in the table: {strange[0].lower()}{strange[1:]}")
         warn_of_unfit(holdout.unfit, "the original")
-    codes = row_codes(np.vstack([case.people.X, holdout.X]))
-    twins = float(np.isin(codes[len(case.people.X) :], codes[: len(case.people.X)]).mean())
-    if twins > 0.1:
+    twins = 1 - len(strangers_without_twins(case.people.X, holdout.X)) / max(1, len(holdout.X))
+    if len(holdout.X) and twins > 0.1:
         case.notes.append(
             f"{twins:.0%} of the holdout rows are identical to a row of the original and were left out of the "
             "membership test. If these are the same people, the control says nothing."
@@ -382,7 +381,7 @@ def set_up(case: Case, rng: np.random.Generator) -> Case:
         labels=case.y,
         transform=case.transform,
         noise=case.noise,
-        noise_covariance=None if case.noise is None else case.noise.covariance(),
+        noise_covariance=case.noise.covariance(),
         column_moments=ColumnMoments(population.mean(axis=0), np.atleast_2d(covariance)),
         column_distributions=tuple(np.sort(population, axis=0).T),
         known_rows=pairs,
