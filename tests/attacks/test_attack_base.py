@@ -46,6 +46,10 @@ def test_what_was_not_declared_is_nowhere_in_a_view_and_the_truth_never_is(unit)
     assert set(vars(view)["_held"]) == {"release", "encoding", "columnwise", "label_keep", "tolerance"}
     with pytest.raises(UndeclaredKnowledgeError, match="rows"):
         truth.limited({"rows"})
+    within = view.limited({"release"}, {"targets"})  # an attack that runs another one hands on no more than it has
+    assert np.array_equal(within.release, np.eye(3))
+    with pytest.raises(UndeclaredKnowledgeError, match="targets"):
+        within.targets  # noqa: B018
 
 
 def test_a_misspelt_item_is_an_error(unit):

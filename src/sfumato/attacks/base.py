@@ -351,7 +351,8 @@ class Knowledge:
         allowed = {*knows, *helps}
         if unknown := allowed - ITEMS:
             raise UndeclaredKnowledgeError(f"There is no knowledge called {', '.join(sorted(unknown))}.")
-        return _View({name: getattr(self, name) for name in allowed | ALWAYS})
+        held = vars(self).get("_held", vars(self))  # of a view no more than it has
+        return _View({name: held[name] for name in (allowed | ALWAYS) & held.keys()})
 
 
 ITEMS = frozenset(field.name for field in fields(Knowledge))

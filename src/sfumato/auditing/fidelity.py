@@ -97,9 +97,10 @@ CLUSTERED_ROWS = 3_000
 def clusters_lost(case: Case) -> dict[str, Any] | None:
     """Agreement (adjusted Rand index) of clusters found in the release with those of the original; None, with a note,
     where it cannot be told."""
-    clusters, card, truth, seed = case.options.clusters, case.card, case.rows_behind, case.options.seed
+    clusters, card, seed = case.options.clusters, case.card, case.options.seed
     if not clusters:
         return None
+    truth = case.rows_behind
     try:
         if card is None or truth is None:
             raise NotApplicableError("they need a release with its card, and which released row is whose.")

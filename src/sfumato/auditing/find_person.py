@@ -50,17 +50,11 @@ CHANCE = 0.05
 FEWEST = round(1 / CHANCE) - 1
 """People not in the table, of whom fewer can never put anything beyond chance."""
 
-MADE_UP = "made-up rows belong to no one"
 NOT_OF_ONE = (
     "made-up rows near a person show what people are like, not who is in the table: the proof says how "
     "much they can tell of that"
 )
-NOT_IN_TABLE = "the person is not in the table, and has no row"
 NO_ROW = "no row among those attacked was made from this person"
-TOO_FEW_COLUMNS = "needs at least two values of the person"
-NOT_WHOLE = "needs every column of the person except the one to predict"
-SEVERAL = "several people in the table have these values: give more columns"
-NOTHING_GIVEN = "Give at least one value of the person, besides that of the column to predict."
 CLIPPED = "{name} lies outside its declared range, and was taken as the nearer end, as the release takes it."
 
 
@@ -233,7 +227,7 @@ def check_person(schema: Schema, person: Mapping[str, Any]) -> tuple[dict[str, A
     columns = [column for column in schema.private if column.name in known]
     cells = {column.name: encoded(column.name, Encoding(Schema((column,))).encode) for column in columns}
     if not cells:
-        raise UsageError(NOTHING_GIVEN)
+        raise UsageError("Give at least one value of the person, besides that of the column to predict.")
     if schema.label is None or schema.label.name not in known:
         return cells, None
     return cells, int(encoded(schema.label.name, Encoding(schema).encode_label)[0])
@@ -331,9 +325,12 @@ class _Search:
         """Places of the person's rows among the audited ones, where any is known to be the person's."""
         case = self.case
         _refuse(
-            (case.is_made_up, MADE_UP),
-            (not len(self.own), NOT_IN_TABLE),
-            (np.isnan(self.x).any() and len(self.own) > 1, SEVERAL),
+            (case.is_made_up, "made-up rows belong to no one"),
+            (not len(self.own), "the person is not in the table, and has no row"),
+            (
+                np.isnan(self.x).any() and len(self.own) > 1,
+                "several people in the table have these values: give more columns",
+            ),
             (case.behind is None, NO_TRACE),
         )
         assert case.behind is not None
@@ -355,7 +352,9 @@ class _Search:
     def presence(self) -> Answer:
         """Of the person and one from the other side of the table's edge: is it told who is in the table?"""
         _refuse(
-            (self.case.is_made_up, NOT_OF_ONE), (not self.strangers, NO_HOLDOUT), (np.isnan(self.x).any(), NOT_WHOLE)
+            (self.case.is_made_up, NOT_OF_ONE),
+            (not self.strangers, NO_HOLDOUT),
+            (np.isnan(self.x).any(), "needs every column of the person except the one to predict"),
         )
         known = replace(self.case.known, candidates=self.X, candidate_labels=self.labels, sample=None)
         mine, outside, inside = self.split(_guessed(Membership(), known, MembershipScores).scores)
@@ -381,7 +380,7 @@ class _Search:
 
     def value(self) -> Answer:
         """Each value of the person, guessed by an attacker who knows the others that are given."""
-        _refuse((len(self.given) < 2, TOO_FEW_COLUMNS))
+        _refuse((len(self.given) < 2, "needs at least two values of the person"))
         targets = np.where(np.isnan(self.x), np.nan, self.X)  # of the others he knows no more than of the person
         known = replace(self.case.known, targets=targets, target_labels=self.labels, images=None)
         # The person counts among those from whom is learned what is usual, so that nothing sets the person apart there.
