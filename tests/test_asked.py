@@ -6,7 +6,10 @@ import inspect
 import re
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -17,14 +20,30 @@ from sfumato.advising.asked import CompareAsked, RecommendAsked
 from sfumato.api.cli import app
 from sfumato.api.cli.blocks import GroupedCommand, keywords, typed_again, with_blocks
 from sfumato.auditing.asked import AuditAsked, CanaryAsked, InvarianceAsked
-from sfumato.core.asked import NOT_TYPED, Group, Read, asked, asked_fields, asks, check_asked
+from sfumato.core.asked import (
+    NOT_TYPED,
+    REQUIRED,
+    Group,
+    Read,
+    Table,
+    asked,
+    asked_fields,
+    asks,
+    check_asked,
+    in_words,
+    optional,
+    papers_own,
+    switch,
+)
 from sfumato.core.errors import UsageError
+from sfumato.core.progress import Progress
 from sfumato.core.registry import names_in
 from sfumato.learn.asked import ClusterAsked, PredictAsked, RegressAsked, RulesAsked, TrainAsked
 from sfumato.mechanisms import AdditiveNoise
 from sfumato.noise import LAWS
 from sfumato.release.asked import SanitizeAsked
 from sfumato.study.asked import CountsAsked, EdgesAsked, RehearseAsked, SurveyPlanAsked
+from sfumato.table import Schema
 
 DECLARED = {
     "sanitize": SanitizeAsked,
@@ -82,6 +101,42 @@ def bake(dough, options):
     tuple
     """
     return dough, options
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unsaid:
+    """Declared by name and annotation alone."""
+
+    parameters: Mapping[str, Any] = asked(dict, "Of it.")
+    columns: Mapping[str, Mapping[str, Any]] = asked(dict, "Of each.")
+    names: Mapping[str, str] = asked(dict, "Old and new.")
+    learners: Sequence[str] | None = optional("One or more.")
+    words: Sequence[str] | None = optional("All at once.", read=str.split)
+    original: Table = asked(REQUIRED, "A table.")
+    schema: Schema | Path | str | None = optional("A schema.")
+    atoms: bool = switch("Look for them.", opposite=True)
+    published: bool = papers_own("Of all.")
+    progress: Progress = asked(print, "Called.")
+
+
+def test_name_and_annotation_say_what_is_typed_how_it_is_read_and_what_stands_for_it():
+    said = {one.name: (says.flag, says.typed, says.read, says.metavar) for one, says in asked_fields(Unsaid)}
+    assert said == {
+        "parameters": ("--param", list[str], Read.PARAMETERS, None),
+        "columns": ("--columns", list[str], Read.COLUMN_PARAMETERS, None),
+        "names": ("--names", list[str], Read.PAIRS, None),
+        "learners": ("--learner", list[str], None, None),
+        "words": ("--words", str, str.split, None),
+        "original": ("--original", str, Read.TABLE, None),
+        "schema": ("--schema", Path, None, "FILE"),
+        "atoms": ("--atoms/--no-atoms", bool, None, None),
+        "published": ("--as-published", bool, None, None),
+        "progress": ("--progress", NOT_TYPED, None, None),
+    }
+    kinds = [line.partition(" : ")[2] for line in in_words(Unsaid).splitlines() if not line.startswith(" ")]
+    assert kinds[:4] == ["mapping, default {}"] * 3 + ["sequence of str, optional"]
+    assert kinds[5:7] == ["DataFrame, Arrow table or path", "Schema or path, optional"]
+    assert kinds[9] == "callable, optional"
 
 
 def test_keywords_become_the_object_and_defaults_are_the_fields():
