@@ -266,11 +266,9 @@ def lent_by(card: Card, earlier: Iterable[Card]) -> bool:
         learned = _directions(other) if _says_learned(other) else None
         if learned is None:
             continue
-        told = other.transform.get("variances")
-        variances = None if told is None else np.array(told, dtype=np.float64)
-        if variances is not None and not (np.isfinite(variances).all() and (variances >= 0).all()):
-            variances = None
-        if Learned.of(learned, other.rows, variances).has(given):
+        variances = np.array(other.transform.get("variances") or (), dtype=np.float64)
+        sound = np.isfinite(variances).all() and (variances >= 0).all()
+        if Learned.of(learned, other.rows, variances if sound else None).has(given):
             return True
     return False
 
