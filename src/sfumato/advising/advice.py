@@ -234,8 +234,7 @@ class Known:
 
     @classmethod
     def of(cls, schema: Schema, asked: RecommendAsked, counted: int | None) -> Known:
-        """By the schema and what was asked; of a cap on a person's rows whose column no one named the name is left
-        open."""
+        """By the schema and what was asked; the column of a cap on a person's rows stays open where no one named it."""
         cap = asked.max_rows_per_person or 1
         tried = [*schema.private, *([] if schema.label is None else [schema.label])]
         wide = tuple(column.name for column in tried if len(column.categories or ()) > MOST_CATEGORIES)

@@ -378,8 +378,7 @@ def understatement(card: Card) -> str | None:
 
 
 def recomputed(card: Card) -> Guarantee:
-    """What the card's recipe proves, the label's part in it, whatever its `guarantee` says; infinite where it proves
-    nothing."""
+    """What the card's recipe proves, with the label's part, whatever its `guarantee` says; infinite if nothing."""
     found = proved(card.made_by(), _hindrances(card))
     label = card.release_schema["label"]
     if label is not None and label["keep"] != 1:

@@ -447,8 +447,7 @@ NO_CLONES = 50.0
 
 @lru_cache(maxsize=1024)
 def shuffled_epsilon(local: float, people: int, delta: float = DELTA) -> float:
-    """The smallest epsilon (rounded up) that holds at `delta`, in a crowd of so many people; `local` where none is
-    gained."""
+    """The smallest epsilon (rounded up) that holds at `delta` in a crowd of so many; `local` where none is gained."""
     if not 0 < local < math.inf or people < 1 or not 0 < delta < 1:
         return math.inf if not 0 <= local < math.inf else local
     if local > NO_CLONES:

@@ -236,8 +236,7 @@ class Desk:
         self.job = Job(name, asked, then)
 
     def _store(self, parts: Iterator[Part]) -> tuple[dict[str, Stored], UsageError | None]:
-        """Files in a private folder, under names of ours, and what is wrong with one of them; an interrupted upload
-        leaves nothing."""
+        """Files in a private folder, named by us, and what is wrong with one; an interrupted upload leaves none."""
         private, wrong = Path(tempfile.mkdtemp(prefix="dropped-", dir=self.folder)), None
         stored = dict[str, Stored]()
         try:

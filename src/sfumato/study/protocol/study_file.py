@@ -365,8 +365,7 @@ def _try(mechanism: Mechanism, encoding: Encoding) -> None:
 
 
 def _narrowed(study: PoolStudy, parameters: dict[str, Any]) -> tuple[Schema | None, dict[str, Any]]:
-    """As many of its columns as `WIDEST` allows, and the label, with what its parameters are then; None where no column
-    is that narrow."""
+    """As many of its columns as `WIDEST` allows, and the label, with parameters; None where none is so narrow."""
     left, kept, width = WIDEST, [], study.encoding.width
     if width <= WIDEST:
         return study.schema, parameters
