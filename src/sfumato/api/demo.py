@@ -300,10 +300,9 @@ def show_consortium(say: Callable[[str], None], sites: int | None = None) -> Sho
             named.write_text(json.dumps(consortium.study))
             pooled = _trained(play(named), CLASSIFIER, test)
             # The same without a mechanism: noisy counts that add up. All sites first score what belongs together.
-            open_study = {
-                key: value for key, value in consortium.study.items() if key not in ("mechanism", "classifiers")
-            }
-            unnamed.write_text(json.dumps({**open_study, "guarantee": GUARANTEE, "classifiers": [COUNTS_CLASSIFIER]}))
+            study = {**consortium.study, "guarantee": GUARANTEE, "classifiers": [COUNTS_CLASSIFIER]}
+            del study["mechanism"]
+            unnamed.write_text(json.dumps(study))
             plan_counts(unnamed, scores=True, out=folder / "noisy scores.json")
             first = play(folder / "noisy scores.json")
             with Coordinator(url, first.owner) as coordinator:

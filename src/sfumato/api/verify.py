@@ -62,10 +62,8 @@ class Verification:
     def told(self) -> list[tuple[str, list[str]]]:
         """Every finding under its title: what is wrong, what agrees, what cannot be checked."""
         titles = {"wrong": "Wrong", "ok": "Agrees", "cannot check": "Cannot be checked from outside"}
-        each = (
-            (title, [one.sentence for one in self.findings if one.state == state]) for state, title in titles.items()
-        )
-        return [(title, lines) for title, lines in each if lines]
+        found = {title: [one.sentence for one in self.findings if one.state == key] for key, title in titles.items()}
+        return [(title, lines) for title, lines in found.items() if lines]
 
     @property
     def name(self) -> str:

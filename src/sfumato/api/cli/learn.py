@@ -54,9 +54,8 @@ def cluster(folders: Folders, into: Into, options: ClusterAsked, tables: Tables,
         found = run(folders, **keywords(options, tables))
         found.save(into.out, force=into.force)
     about = found.about
-    console.say(
-        f"Found {counted(about['clusters'], 'cluster')} behind {counted(about['rows'], 'released row')}: {into.out}."
-    )
+    rows = counted(about["rows"], "released row")
+    console.say(f"Found {counted(about['clusters'], 'cluster')} behind {rows}: {into.out}.")
     console.say("Shares: " + ", ".join(f"{share:.0%}" for share in about["shares"]) + ".")
     if about["stability"]:
         mean = sum(about["stability"]) / len(about["stability"])
@@ -117,7 +116,8 @@ def regress(
     about = found.about
     explained = "" if about["explained"] is None else f", variance explained {about['explained']:.2f}"
     console.say(f"{target} behind {counted(about['rows'], 'released row')}{explained}: {into.out}.")
-    for term in found.coefficients.to_pylist():
+    terms = found.coefficients.to_pylist()
+    for term in terms:
         between = "" if term["low"] is None else f" ({term['low']:.4g} to {term['high']:.4g})"
         console.say(f"  {term['term']}: {term['coefficient']:.4g}{between}; as released {term['as_released']:.4g}")
     if learned := about["as_released"]:
@@ -130,9 +130,7 @@ def regress(
         console.say(f"A rotation changes nothing for {', '.join(same)}: they answer as they would on plain rows.")
     for line in found.warnings:
         console.say(f"Warning: {line}")
-    console.result(
-        {"out": str(into.out), **about, "notes": about["warnings"], "coefficients": found.coefficients.to_pylist()}
-    )
+    console.result({"out": str(into.out), **about, "notes": about["warnings"], "coefficients": terms})
 
 
 Source = Annotated[str, argument("TABLE_OR_DIR", "Plain rows, or the folder of a release of them.")]
