@@ -69,7 +69,10 @@ class Dialect:
             return at_least
         if at_least <= 1 and _casts(column, RANKS[1]):
             return 3 if has_leading_zeros(column) else 1
-        if self._are_numbers(column):
+        comma = self.decimal != "."
+        pointed = pc.replace_substring(column, self.decimal, ".") if comma else column
+        mixed = comma and pc.any(pc.match_substring(column, ".")).as_py()
+        if not mixed and _casts(pointed, RANKS[2]):
             # Integers that no int64 holds are text, which keeps all their digits; the schema looks at them later.
             return 3 if at_least <= 1 and pc.all(pc.match_substring_regex(column, _WHOLE)).as_py() else 2
         trimmed = pc.utf8_trim_whitespace(column)
@@ -86,13 +89,6 @@ class Dialect:
                 "between thousands, or leave --decimal out if the point is the decimal mark.",
                 name=name,
             )
-
-    def _are_numbers(self, column: pa.Array) -> bool:
-        if self.decimal != ".":
-            if pc.any(pc.match_substring(column, ".")).as_py():
-                return False
-            column = pc.replace_substring(column, self.decimal, ".")
-        return _casts(column, RANKS[2])
 
 
 PLAIN = Dialect()
