@@ -87,11 +87,10 @@ def kept_rolls(ledger: Ledger, source: Source, memory: RowMemory) -> list[KeptRo
         mark, roll = entry.get("memory"), now.roll_of(entry)
         if is_drawn(entry) or (mark and not was_released(now, mark)):  # nobody's rows, or a run that was killed
             continue
-        if mark and memory.holds(mark) and not people:
-            continue
-        if roll is not None:
+        held = mark and memory.holds(mark)
+        if roll is not None and (people or not held):
             rolls.append(roll)
-        elif not (mark and memory.holds(mark)):
+        elif not held:
             lost += bool(first_time or entry.get(EXPIRED))
     if lost:
         warnings.warn(

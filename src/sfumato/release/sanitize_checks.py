@@ -169,9 +169,8 @@ def check_asked_for(guarantee: Guarantee, schema: Schema, options: Options) -> N
     """Refuse a release whose strength was not named and which protects no person, by its proved or conditional
     figure."""
     epsilon = guarantee.record
-    if not (HIGHEST_UNASKED < epsilon < math.inf) or options.unprotected or not options.is_counted:
-        return
-    if not options.names_strength(schema):
+    meant = options.unprotected or not options.is_counted
+    if HIGHEST_UNASKED < epsilon < math.inf and not meant and not options.names_strength(schema):
         raise UsageError(
             f"Practically unprotected: the usual strength comes to epsilon {rounded_up(epsilon)} for a record of this "
             "table. Nothing was released. Say how strong it is to be (--epsilon-record 4), or let `sfumato recommend` "
