@@ -121,8 +121,7 @@ def plan_push(
                 noisy_counts(read_cells(parcel.file), study.plan, parcel.card)
             except SfumatoError as error:
                 against = [str(error)]
-    server = coordinator.address.base
-    return Plan(parcel, study_id, study, server, purpose, known == study.hash, tuple(against))
+    return Plan(parcel, study_id, study, coordinator.address.base, purpose, known == study.hash, tuple(against))
 
 
 def agreed_study(coordinator: Coordinator, study_id: str, study_hash: str | None) -> PoolStudy:
@@ -174,8 +173,7 @@ def carry_out(
 def pushed_before(folder: Path, study_id: str) -> str | None:
     """What a folder's receipt says was pushed to a study: rows, or counts."""
     try:
-        kept = json.loads(receipt_file(folder, study_id).read_text(encoding="utf-8"))
-        return str(kept["receipt"]["sha256"])
+        return str(json.loads(receipt_file(folder, study_id).read_text(encoding="utf-8"))["receipt"]["sha256"])
     except (OSError, ValueError, LookupError, TypeError):
         return None
 

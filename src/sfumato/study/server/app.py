@@ -241,8 +241,7 @@ def serve(
     """Listen until SIGINT or SIGTERM. `ready` is called with the address; port 0 takes any free one."""
     shell.configure_logs()
     gc.set_threshold(YOUNG_OBJECTS)
-    certificate = Certificate.of(settings)
-    listening = _listen(host, port)
+    certificate, listening = Certificate.of(settings), _listen(host, port)
     shown = f"[{host}]" if ":" in host else host
     scheme, pin = ("https", certificate.pin) if certificate else ("http", "")
     address = f"{scheme}://{shown}:{listening.getsockname()[1]}{pin}"

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict
 from sfumato.core.errors import CardError
 from sfumato.study.protocol.messages import ModelInfo, signed_by
 from sfumato.study.server.settings import DataFolder, Rate, Settings
-from sfumato.study.server.shell import ApiError, Metrics, busy, forbidden, log, not_found, unauthorized
+from sfumato.study.server.shell import ApiError, Metrics, busy, forbidden, log, not_found
 from sfumato.study.server.store import Store
 from sfumato.study.server.store.token_store import OWNER, SITE, Caller, token_hash
 from sfumato.study.server.validation.checker_pool import Limits, ValidationPool
@@ -98,9 +98,6 @@ class FairTurns:
             granted.set()
 
 
-DISK_THREADS = 16
-
-
 class Context:
     """What all routes share. Opening it opens store and folder; nothing runs yet. Threads that write to the disk
     (`disk`) and that wait for a validator are counted apart from those that answer small requests, which therefore
@@ -112,7 +109,7 @@ class Context:
         if self.store.log.size():
             _ = self.store.log.signer  # a log that has lost its key is refused before anybody pushes
         self.folder, self.metrics = DataFolder(settings.data), Metrics()
-        self.disk, self.uploads = CapacityLimiter(DISK_THREADS), Counter[str]()
+        self.disk, self.uploads = CapacityLimiter(16), Counter[str]()
         self.checks = FairTurns(settings.validators, each=max(1, settings.validators // 2))
         self.metrics.checks.labels("running").set_function(lambda: self.checks.running)
         self.metrics.checks.labels("waiting").set_function(lambda: self.checks.waiting)
@@ -185,7 +182,11 @@ def authenticate(request: Request, context: Context, token: str) -> Caller:
     found = context.store.tokens.authenticate(token)
     if found is None:  # few tries for strangers; the address is forgotten soon and never written down
         seconds = context.stranger_rates.wait(request.client.host if request.client else "")
-        raise busy(seconds) if seconds else unauthorized()
+        if seconds:
+            raise busy(seconds)
+        # One message for all invalid tokens: the difference would only help a thief.
+        words = "The token is missing, unknown, revoked or expired. Ask the owner of the study for a new one."
+        raise ApiError(401, "unauthorized", words, headers={"WWW-Authenticate": "Bearer"})
     if seconds := context.study_rates.wait(found.study):
         raise busy(seconds, "requests to this study")
     request.state.caller = found

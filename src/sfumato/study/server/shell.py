@@ -46,12 +46,6 @@ class ApiError(HTTPException):
 CLOSE = {"Connection": "close"}
 
 
-def unauthorized() -> ApiError:
-    """One message for all invalid tokens: the difference would only help a thief."""
-    words = "The token is missing, unknown, revoked or expired. Ask the owner of the study for a new one."
-    return ApiError(401, "unauthorized", words, headers={"WWW-Authenticate": "Bearer"})
-
-
 def not_found(what: str = "page") -> ApiError:
     return ApiError(404, "not-found", f"There is no such {what} here.")
 

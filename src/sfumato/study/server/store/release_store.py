@@ -147,8 +147,7 @@ class ReleaseStore:
                 connection.execute(insert(releases).values(**values))
                 receipt = told(Receipt, connection.execute(content).one())
                 number = self._log.append(connection, receipt.entry())
-                mine = _is(arrived.study, arrived.sha256)
-                connection.execute(update(releases).where(*mine).values(logged=number))
+                connection.execute(update(releases).where(*_is(arrived.study, arrived.sha256)).values(logged=number))
             return Recorded(NEW, self._proved(receipt, number))
         except IntegrityError:
             known = self.pushed_before(arrived.study, arrived.site, arrived.sha256)

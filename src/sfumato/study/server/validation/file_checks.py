@@ -76,9 +76,7 @@ def check_table(path: Path, definition: Mapping[str, Any], limits: Limits) -> Ve
         raise
     except check_rows.UNREADABLE:
         return Verdict.refused("The test table cannot be read. Give a CSV or Parquet file with the study's columns.")
-    if rows == 0:
-        return Verdict.refused("The test table has no rows.")
-    return Verdict(rows=rows)
+    return Verdict(rows=rows) if rows else Verdict.refused("The test table has no rows.")
 
 
 def _no_counts(file: pq.ParquetFile, limits: Limits) -> str | None:

@@ -70,10 +70,7 @@ def percent(value: float | None) -> str:
     >>> percent(0.0834), percent(0.5), percent(0.0), percent(None)
     ('8.3%', '50%', '0%', '–')
     """
-    if value is None:
-        return "–"
-    text = f"{100 * value:.1f}"
-    return f"{text.removesuffix('.0')}%"
+    return "–" if value is None else f"{100 * value:.1f}".removesuffix(".0") + "%"
 
 
 def series(classifier: str) -> str:

@@ -194,8 +194,7 @@ def _on_same_rows(compared: Sequence[ModelInfo], models: Sequence[ModelInfo]) ->
 
 
 def model_page(visit: Visit, model: ModelInfo) -> HTMLResponse:
-    scale = _scale_of([model])
-    compared = _sites(model)
+    scale, compared = _scale_of([model]), _sites(model)
     alone = sorted(compared.get("alone", []), key=lambda one: 2.0 if one["error"] is None else one["error"])
     return visit.page(
         "model",

@@ -45,8 +45,7 @@ class Job(Record):
         """Everything that the study's sites have pushed by now and not withdrawn, or that a survey has received: those
         bits are written into a folder beside the model, and nothing else is known about respondents. `more` are fields:
         memory and niceness, and of a pool its sites or a column."""
-        found = store.studies.read(study)
-        place = folder.incoming()
+        found, place = store.studies.read(study), folder.incoming()
         job = cls(classifier, str(place.with_suffix(".skops")), **more)
         if isinstance(found, SurveyStudy):
             from sfumato.study.server.survey.received import write_parts

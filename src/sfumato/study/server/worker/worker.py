@@ -88,8 +88,7 @@ class Worker:
             job.clean()
             self._store.models.fail(model.id, self._name, NOTHING)
             return
-        training = Training(job)
-        began = time.monotonic()
+        training, began = Training(job), time.monotonic()
         try:
             outcome = self._watched(training, model.id)
             if outcome is None:
@@ -150,8 +149,7 @@ class Training(Child):
 
     def __init__(self, job: Job) -> None:
         threads = str(max(1, (os.cpu_count() or 2) // 2))  # the rest is left to the server
-        quiet = {"OPENBLAS_NUM_THREADS": threads, "OMP_NUM_THREADS": threads}
-        super().__init__("train", quiet)
+        super().__init__("train", {"OPENBLAS_NUM_THREADS": threads, "OMP_NUM_THREADS": threads})
         with contextlib.suppress(OSError):  # a child that is gone already is found out by its silence
             self.tell(job.to_dict())
 
