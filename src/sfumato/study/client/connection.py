@@ -18,9 +18,8 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 from urllib.parse import urlsplit
 
 import httpx
@@ -125,8 +124,7 @@ _TOKEN = re.compile(r"sfu_[a-z]+_[A-Za-z0-9_-]{20,200}")
 PINNED = re.compile(r"sha256:[0-9a-f]{64}")
 
 
-@dataclass(frozen=True)
-class Address:
+class Address(NamedTuple):
     """The base of all addresses of a coordinator, without a slash at its end. `certificate` is the fingerprint of the
     one that it must show, where the address says so: https://host#sha256:..."""
 
@@ -238,8 +236,7 @@ class UnansweredError(CoordinatorError):
     """Something was sent, and no answer came: whether it was done is not known."""
 
 
-@dataclass(frozen=True)
-class Patience:
+class Patience(NamedTuple):
     """Waits of 0.5, 1, 2, 4, ... seconds, shortened by up to half at random: sites that failed together spread out."""
 
     attempts: int = 7

@@ -139,8 +139,7 @@ def choices_of(survey: SurveyStudy, answers: Mapping[str, Any], *, randomness: B
     return np.array(chosen, dtype=np.int64), survey.label.choice_of(answers[survey.label.name])
 
 
-@dataclass(frozen=True)
-class Device:
+class Device(NamedTuple):
     """What a respondent's device brings: heads that it has seen, tickets and invitation, chance and patience."""
 
     heads: RememberedHeads | None = None

@@ -107,7 +107,7 @@ def save_density(density_id: DensityId, visit: OwnersVisit) -> Response:
 def show_static(name: str) -> Response:
     if name not in rendering.STATIC:
         raise not_found("file")
-    file = rendering.static_file(name)
+    file = rendering.FOLDER.joinpath("static", name).read_bytes()
     return Response(file, media_type=rendering.STATIC[name], headers={"Cache-Control": "no-cache"})
 
 

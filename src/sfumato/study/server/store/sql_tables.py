@@ -11,14 +11,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import BigInteger, Boolean, Double, ForeignKey, Integer, LargeBinary, SmallInteger, String, Text
 
-metadata = sa.MetaData(
-    naming_convention={
-        "pk": "pk_%(table_name)s",
-        "fk": "fk_%(table_name)s_%(column_0_name)s",
-        "uq": "uq_%(table_name)s_%(column_0_name)s",
-        "ix": "ix_%(table_name)s_%(column_0_name)s",
-    }
-)
+_NAMED = {kind: f"{kind}_%(table_name)s_%(column_0_name)s" for kind in ("fk", "uq", "ix")}
+metadata = sa.MetaData(naming_convention={"pk": "pk_%(table_name)s", **_NAMED})
 NUMBER = BigInteger().with_variant(Integer, "sqlite")  # only INTEGER counts up by itself in SQLite
 DIGEST, NAME, SHORT = String(64), String(60), String(10)
 Kind = type[sa.types.TypeEngine[Any]] | sa.types.TypeEngine[Any] | str
@@ -98,11 +92,7 @@ models = _table(
     {"reconstructs?": Text, "parameters?": Text},  # the column that is reconstructed, where this is a density
     also=[sa.UniqueConstraint("id"), sa.Index(None, "study"), sa.Index(None, "state")],
 )
-model_releases = _table(
-    "model_releases",
-    key={"model": "models.id", "sha256": DIGEST},
-    also=[sa.Index("ix_model_releases_sha256", "sha256")],
-)
+model_releases = _table("model_releases", key={"model": "models.id", "sha256": DIGEST}, also=[sa.Index(None, "sha256")])
 survey_versions = _table(
     "survey_versions",
     {"k": Integer, "sha256": DIGEST, "inputs_sha256": DIGEST, "answers": BigInteger, "previous": String(80)},

@@ -8,6 +8,7 @@ import hashlib
 import re
 import secrets
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sqlalchemy import Connection, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
@@ -22,8 +23,7 @@ OWNER, SITE = ROLES = ("owner", "site")
 _TOKEN = re.compile(r"sfu_(owner|site|session)_[A-Za-z0-9_-]{43}")
 
 
-@dataclass(frozen=True)
-class Caller:
+class Caller(NamedTuple):
     """Who a token belongs to: the owner of one study, or one of its sites. `token` is the stored hash."""
 
     study: str

@@ -7,8 +7,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
@@ -37,8 +36,7 @@ Lines = Sequence[tuple[str, Mapping[str, Any]]]
 """Classifier and the `by_sites` of its results."""
 
 
-@dataclass(frozen=True)
-class Scale:
+class Scale(NamedTuple):
     """Zero is always there: a difference looks as large as it is."""
 
     top: float

@@ -142,11 +142,6 @@ def environment() -> jinja2.Environment:
     return made
 
 
-@cache
-def static_file(name: str) -> bytes:
-    return FOLDER.joinpath("static", name).read_bytes()
-
-
 def page(template: str, status: int = 200, **values: Any) -> HTMLResponse:
     return HTMLResponse(environment().get_template(f"{template}.html.j2").render(**values), status, HEADERS)
 
