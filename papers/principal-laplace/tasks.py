@@ -12,7 +12,7 @@ from splits import SYNTHETIC, TITLES, table
 from threadpoolctl import threadpool_limits
 from trials import TRIALS
 
-from sfumato.auditing.figures.timing import mining_times, sanitize_times
+from sfumato.auditing.figures.principal_laplace import mining_times, sanitize_times
 from sfumato.guarantee import amplification, posterior_bound
 
 B = (0.1, 0.2, 0.3)

@@ -22,8 +22,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sfumato.attacks.metrics.privacy import Unified, nearest_row_privacy
 from sfumato.auditing.asked import CondensationAsked
 from sfumato.auditing.figures.item import Found, Name, item, over_repeats
-from sfumato.auditing.figures.principal_laplace import encoded_rows
-from sfumato.auditing.figures.sets import DataSet
+from sfumato.auditing.figures.sets import DataSet, encoded_rows
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.asked import asks
 from sfumato.core.errors import UsageError

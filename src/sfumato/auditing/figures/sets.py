@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.auditing.case import read_people
+from sfumato.auditing.asked import FigureAsked
+from sfumato.auditing.case import read_people, schema_of
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import TableError, UsageError
 from sfumato.table import Encoding, Schema, open_table
@@ -270,6 +271,17 @@ def encoded(table: Any, schema: Schema, source: str = "") -> DataSet:
             X[:, group.start] = low + (high - low) * X[:, group.start]
     y = np.zeros(len(X), dtype=np.int64) if people.y is None else people.y
     return DataSet("", X, y, source, onehot=tuple(group.slice for group in encoding.groups if group.is_onehot))
+
+
+def encoded_rows(table: Any, options: FigureAsked) -> tuple[Matrix, Codes | None]:
+    """At most `max_rows` rows, numbers on [0, 1] and one slot a category; and their classes. Nothing is released."""
+    opened = open_table(table)
+    people = read_people(opened, Encoding(schema_of(opened, options.schema, options.label)))
+    some = np.sort(np.random.default_rng(options.seed).permutation(len(people.X))[: options.max_rows])
+    X = people.X[some]
+    if len(X) < 10 or not np.ptp(X, axis=0).any():
+        raise TableError("The table needs at least ten rows, and a column that varies.")
+    return X, None if people.y is None else people.y[some]
 
 
 def class_codes(labels: Any) -> Codes:
