@@ -203,29 +203,24 @@ def read_people(table: Table, encoding: Encoding, wanted: Codes | None = None, u
         codes = encoding.encode_label(rows) if label is not None and label.name in rows.column_names else None
         return People(wanted[wanted < total], encoded.X, codes, total, encoded.unfit)
     unfit: Counter[str] = Counter()
-    labelled = label is not None and label.name in table.names
-    numbers: list[Codes] = []
-    matrices: list[Matrix] = []
-    labels: list[Codes] = []
-    first = 0
+    labelled, first = label is not None and label.name in table.names, 0
+    numbers, matrices, labels = [np.empty(0, dtype=np.int64)], [np.empty((0, encoding.width))], list[Codes]()
     for batch in table.blocks():
-        here = np.arange(first, first + batch.num_rows)
-        keep = (
-            here if wanted is None else wanted[np.searchsorted(wanted, first) : np.searchsorted(wanted, here[-1] + 1)]
-        )
+        keep = np.arange(first, first + batch.num_rows)
+        if wanted is not None:
+            keep = wanted[slice(*np.searchsorted(wanted, (first, first + batch.num_rows)))]
         if len(keep):
             encoded = encoding.encode(batch, unknown=unknown, first_row=first)
+            numbers.append(keep)
             matrices.append(encoded.X[keep - first])
             unfit.update(encoded.unfit)
-            numbers.append(keep)
             if labelled:
                 labels.append(encoding.encode_label(batch, first_row=first)[keep - first])
         first += batch.num_rows
     if first < 2:
         raise TableError(f"{table.where} has {counted(first, 'row')}; an audit needs at least two.")
-    X = np.concatenate(matrices) if matrices else np.empty((0, encoding.width))
-    found = np.concatenate(numbers) if numbers else np.empty(0, dtype=np.int64)
-    return People(found, X, np.concatenate(labels) if labels else None, first, unfit)
+    y = np.concatenate(labels) if labels else None
+    return People(np.concatenate(numbers), np.concatenate(matrices), y, first, unfit)
 
 
 def read_holdout(table: Table, encoding: Encoding, unknown: str) -> tuple[People, int]:

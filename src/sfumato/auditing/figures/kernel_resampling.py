@@ -102,26 +102,19 @@ def resampled(
     X: Matrix, y: Codes, sites: int, rng: np.random.Generator, bandwidth: str = "published", rows: float | None = None
 ) -> Pooled:
     """Every site fits and draws alone; the server pools what they send."""
-    encoding = Encoding.unit(X.shape[1])
-    blocks, widths, sources, fitted = [], [], [], []
+    parts, fitted = [], []
     for members in dealt(y, sites, rng):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", KernelResamplingWarning)
-            mechanism = KernelResampling(bandwidth=bandwidth, rows=rows).fit(X[members], y[members], encoding)
-        block = mechanism.perturb(X[members], y[members], rng)
-        blocks.append(block)
-        sources.append(members[block.source])
-        table = np.array([mechanism.kernels_[code].widths for code in sorted(mechanism.kernels_)])
+            mechanism = KernelResampling(bandwidth=bandwidth, rows=rows)
+            mechanism.fit(X[members], y[members], Encoding.unit(X.shape[1]))
+        block, codes = mechanism.perturb(X[members], y[members], rng), sorted(mechanism.kernels_)
         assert block.y is not None
-        widths.append(table[np.searchsorted(sorted(mechanism.kernels_), block.y)])
+        widths = np.array([mechanism.kernels_[code].widths for code in codes])[np.searchsorted(codes, block.y)]
+        parts.append((block.X, block.y, members[block.source], widths))
         fitted.append((members, mechanism))
-    return Pooled(
-        np.vstack([block.X for block in blocks]),
-        np.concatenate([block.y for block in blocks]),
-        np.concatenate(sources),
-        np.vstack(widths),
-        fitted,
-    )
+    released, labels, sources, spans = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return Pooled(released, labels, sources, spans, fitted)
 
 
 def classifiers(seed: int) -> dict[str, Any]:
