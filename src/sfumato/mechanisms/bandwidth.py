@@ -32,10 +32,8 @@ from sfumato.noise.laws import Biweight, Epanechnikov, Triangular
 from sfumato.table import Column
 from sfumato.table.statistics import Statistics
 
-# The kernels that rows may be drawn from: each is a density, so that Eq. 12 of [kernel-resampling] holds.
-#
-# A kernel of bandwidth h is a law of noise. h is half the width of a bounded kernel and the standard deviation of the
-# Gaussian one.
+# The kernels that rows may be drawn from: each is a density, so that Eq. 12 of [kernel-resampling] holds. A kernel of
+# bandwidth h is a law of noise. h is half the width of a bounded kernel and the standard deviation of the Gaussian one.
 
 
 class Kernel(NamedTuple):
@@ -86,11 +84,8 @@ def _own_kernel(name: str) -> Kernel:
 
 
 def equal_smoothing(kernel: str, columns: int) -> float:
-    """By how much a kernel must be wider than a Gaussian one to smooth as much in d columns.
-
-    The best h^(d+4) is proportional to R(K)^d / mu_2(K)^2 (see `bandwidth`). For the Epanechnikov kernel this is
-    (25 (6 sqrt(pi) / 5)^d)^(1/(d+4)): 2.214 for one column, 2.181 for four, 2.127 in the limit.
-    """
+    """By how much a kernel must be wider than a Gaussian one to smooth as much in d columns: of the Epanechnikov kernel
+    (25 (6 sqrt(pi) / 5)^d)^(1/(d+4)), 2.214 for one column, 2.181 for four, 2.127 in the limit."""
     shape, normal = kernel_named(kernel), KERNELS["gaussian"]
     # by logarithms: a wide table would overflow the power
     rough = columns * math.log(shape.roughness / normal.roughness)

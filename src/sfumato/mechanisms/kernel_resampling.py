@@ -443,8 +443,6 @@ def _plain(bandwidth: Any) -> Any:
 def apportioned(counts: Mapping[int, int], wanted: int) -> Counts:
     """`wanted` rows over the classes in proportion to their counts, by the largest remainders; ties to lower codes."""
     total = sum(counts.values())
-    if not total:
-        return {}
     whole = {code: wanted * count // total for code, count in counts.items()}
     remainders = sorted(counts, key=lambda code: (-(wanted * counts[code] % total), code))
     for code in remainders[: wanted - sum(whole.values())]:

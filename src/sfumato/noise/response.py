@@ -1,9 +1,4 @@
-"""Randomized response over k categories, by exact integer comparisons [Warner 1965; Kairouz et al. 2014].
-
-A code is kept with probability p = T / 2^64 and else replaced by one of the k - 1 others, uniformly. The largest
-likelihood ratio between two true codes is p (k - 1) / (1 - p) = T (k - 1) / (2^64 - T) or its inverse, whichever is
-larger: a ratio of integers.
-"""
+"""Answers that are drawn by exact comparisons of integers: categories, vectors in caps, numbers in windows."""
 
 from __future__ import annotations
 
@@ -30,7 +25,7 @@ from sfumato.noise.law import floats
 #
 #     T far / ((2^64 - T) near)   or its inverse, whichever is larger: a ratio of integers.
 #
-# Randomized response over k categories is the case of 1 near and k - 1 far outcomes.
+# Randomized response over k categories is the case of 1 near and k - 1 far outcomes [Warner 1965; Kairouz et al. 2014].
 
 
 _EXACT = Context(prec=60)  # exp and ln of `decimal` are correctly rounded: errors of 1e-60, thresholds have 1e-19

@@ -353,10 +353,6 @@ class PlannedModel(Passes):
         sizes = {place: one.count for place, one in joint.items()}
         return Counts({**columns.tables, **Counts.of(coarse, sizes, classes, self.classes, pairs).tables})
 
-    @property
-    def columns(self) -> list[ModelColumn]:
-        return self.model.columns
-
     def drawn(self) -> DrawnModel:
         return self.model
 

@@ -327,10 +327,6 @@ class ScoringModel(Passes):
     def _fill(self, figures: list[Codes]) -> None:
         self.noisy = self.plan.figures(self.classes, np.concatenate(figures), self.budget.measured)
 
-    @property
-    def columns(self) -> list[ModelColumn]:
-        return self.noisy.columns()
-
     def drawn(self) -> DrawnModel:
         return self.noisy.drawn()
 
