@@ -13,16 +13,13 @@ from sfumato.attacks.metrics.score import score_guess
 from sfumato.attacks.metrics.scored import Truth
 from sfumato.channels import Guided, Staged
 from sfumato.mechanisms import MECHANISMS as PRODUCT
-from sfumato.mechanisms.additive_noise import AdditiveNoise
+from sfumato.mechanisms.column_noise import AdditiveNoise, MultiplicativeNoise, NoisyOperator, RandomizedResponse
 from sfumato.mechanisms.condensation import Condensation
 from sfumato.mechanisms.guided_projection import GuidedProjection
 from sfumato.mechanisms.kernel_resampling import KernelResampling
-from sfumato.mechanisms.noisy_operator import MultiplicativeNoise, NoisyOperator
-from sfumato.mechanisms.piecewise_noise import PiecewiseNoise, SquareWaveColumns
 from sfumato.mechanisms.principal_laplace import PrincipalLaplace
 from sfumato.mechanisms.random_rotation import RandomProjection, RandomRotation
-from sfumato.mechanisms.randomized_response import RandomizedResponse
-from sfumato.mechanisms.staged_release import StagedRelease
+from sfumato.mechanisms.reported_columns import PiecewiseNoise, SquareWaveColumns, StagedRelease
 from sfumato.table import Column, Encoding, Schema
 
 MECHANISMS = {

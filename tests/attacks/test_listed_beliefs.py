@@ -11,7 +11,7 @@ from sfumato.attacks.column_beliefs import Likely, made_up
 from sfumato.attacks.metrics.score import score_guess
 from sfumato.attacks.metrics.scored import Truth
 from sfumato.attacks.support import best_window
-from sfumato.mechanisms.staged_release import StagedRelease
+from sfumato.mechanisms.reported_columns import StagedRelease
 from sfumato.table import Column, Encoding, Schema
 
 COLUMNS = 6

@@ -3,6 +3,8 @@
 import contextlib
 import json
 import math
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -283,3 +285,15 @@ def test_a_class_that_is_asked_for_by_its_name_is_the_rooms_own():
     classes = [made.__name__ for made in MECHANISMS.values()]
     found = {name: mechanisms.__getattr__(name).__module__ for name in classes}
     assert [name for name, home in found.items() if not home.startswith("sfumato.mechanisms.")] == []
+
+
+def test_a_method_is_found_in_its_own_file_and_no_other_is_loaded():
+    code = (
+        "import sys; from sfumato.mechanisms import find_mechanism; "
+        "found = [find_mechanism(name) for name in ('square-wave', 'multiplicative-noise', 'nothing')]; "
+        "print(found[0].__name__, found[1].__name__, 'sfumato.mechanisms.condensation' in sys.modules, found[2])"
+    )
+    alone = code.replace(", 'nothing'", "").replace(", found[2]", "")
+    for text, says in ((alone, "False"), (code, "True None")):
+        told = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True).stdout
+        assert told.strip() == f"SquareWaveColumns MultiplicativeNoise {says}"

@@ -16,7 +16,7 @@ from sfumato.guarantee import EMPIRICAL, LOCAL_DP, Card
 from sfumato.guarantee.card import recomputed
 from sfumato.learn.classifiers.empirical_bayes import states_of
 from sfumato.mechanisms import StagedRelease
-from sfumato.mechanisms.staged_release import OutcomeCounts, ReleasedRows, guide, guides_fit
+from sfumato.mechanisms.reported_columns import OutcomeCounts, ReleasedRows, guide, guides_fit
 from sfumato.noise import Streams
 from sfumato.reconstruction.reconstruct import described
 from sfumato.release.check_rows import WRONG_GUIDES, wrong_rows

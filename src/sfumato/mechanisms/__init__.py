@@ -1,12 +1,12 @@
 """Mechanisms: one family a file, found by looking through this folder.
 
-That is done when all of them are asked for, or a class: whoever releases by one method loads no other.
+All are loaded when all of them are asked for, or a class: whoever releases by one method loads its file alone.
 """
 
 import re
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.core.errors import UsageError
@@ -15,19 +15,19 @@ from sfumato.mechanisms.base import Block as Block
 from sfumato.mechanisms.base import Mechanism as Mechanism
 
 if TYPE_CHECKING:  # what editors see; the program looks it up
-    from sfumato.mechanisms.additive_noise import AdditiveNoise as AdditiveNoise
+    from sfumato.mechanisms.column_noise import AdditiveNoise as AdditiveNoise
+    from sfumato.mechanisms.column_noise import MultiplicativeNoise as MultiplicativeNoise
+    from sfumato.mechanisms.column_noise import NoisyOperator as NoisyOperator
+    from sfumato.mechanisms.column_noise import RandomizedResponse as RandomizedResponse
     from sfumato.mechanisms.condensation import Condensation as Condensation
     from sfumato.mechanisms.guided_projection import GuidedProjection as GuidedProjection
     from sfumato.mechanisms.kernel_resampling import KernelResampling as KernelResampling
-    from sfumato.mechanisms.noisy_operator import MultiplicativeNoise as MultiplicativeNoise
-    from sfumato.mechanisms.noisy_operator import NoisyOperator as NoisyOperator
-    from sfumato.mechanisms.piecewise_noise import PiecewiseNoise as PiecewiseNoise
-    from sfumato.mechanisms.piecewise_noise import SquareWaveColumns as SquareWaveColumns
     from sfumato.mechanisms.principal_laplace import PrincipalLaplace as PrincipalLaplace
     from sfumato.mechanisms.random_rotation import RandomProjection as RandomProjection
     from sfumato.mechanisms.random_rotation import RandomRotation as RandomRotation
-    from sfumato.mechanisms.randomized_response import RandomizedResponse as RandomizedResponse
-    from sfumato.mechanisms.staged_release import StagedRelease as StagedRelease
+    from sfumato.mechanisms.reported_columns import PiecewiseNoise as PiecewiseNoise
+    from sfumato.mechanisms.reported_columns import SquareWaveColumns as SquareWaveColumns
+    from sfumato.mechanisms.reported_columns import StagedRelease as StagedRelease
     from sfumato.mechanisms.tree_resampling import TreeResampling as TreeResampling
 
 MECHANISMS: dict[str, type[Mechanism]]
@@ -47,14 +47,19 @@ def _all() -> dict[str, type[Mechanism]]:
     return discover(__name__, Mechanism, declares=("papers", "not_protected"))  # type: ignore[type-abstract]
 
 
+@cache
+def _homes() -> dict[str, str]:
+    """Name of a method -> the file that declares it, as its text says: none is loaded."""
+    texts = {file.stem: file.read_text(encoding="utf-8") for file in Path(__file__).parent.glob("*.py")}
+    return {name: home for home, text in texts.items() for name in re.findall(r'^    name = "(.+)"$', text, re.M)}
+
+
 def find_mechanism(name: str) -> type[Mechanism] | None:
-    """The class of a method, None where there is none of this name; loads no other method if its file is called so."""
-    home = f"{__name__}.{name.replace('-', '_')}"
-    if not _all.cache_info().currsize and re.fullmatch("[a-z-]+", name) and find_spec(home) is not None:
-        items = vars(import_module(home)).values()
+    """The class of a method, None where there is none of this name; loads no file but its own."""
+    if not _all.cache_info().currsize and name in _homes():
+        items = vars(import_module(f"{__name__}.{_homes()[name]}")).values()
         kinds = (item for item in items if isinstance(item, type) and issubclass(item, Mechanism))
-        if alone := next((kind for kind in kinds if getattr(kind, "name", None) == name), None):
-            return alone
+        return next(kind for kind in kinds if getattr(kind, "name", None) == name)
     return _all().get(name)
 
 

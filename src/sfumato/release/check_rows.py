@@ -27,7 +27,7 @@ from sfumato.guarantee import Card
 from sfumato.guarantee.card import from_json
 from sfumato.mechanisms import find_mechanism, make_mechanism
 from sfumato.mechanisms.central.scoring import AgreedPlan, NoisyFigures
-from sfumato.mechanisms.staged_release import OutcomeCounts, ReleasedRows, guides_fit
+from sfumato.mechanisms.reported_columns import OutcomeCounts, ReleasedRows, guides_fit
 from sfumato.release.bets import Bets
 from sfumato.release.release import card_inside, carries_more, matrix_of
 from sfumato.release.signature import COUNTS

@@ -20,7 +20,7 @@ from sfumato.channels.guidance.space import AnswerSpace, Binning, quantile_edges
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.learn.classifiers.on_reconstruction import ReconstructedTree
 from sfumato.learn.classifiers.survey_bits import SurveyClassifier
-from sfumato.mechanisms.additive_noise import AdditiveNoise
+from sfumato.mechanisms.column_noise import AdditiveNoise
 
 DISCLOSURE = 0.25
 """Fig. 3: expected degree of disclosure of both sides."""

@@ -32,8 +32,8 @@ from sfumato.core.errors import UsageError
 from sfumato.guarantee import amplification, posterior_bound
 from sfumato.learn.classifiers import Part, RadiusVote, fit_on_parts, noise_summary
 from sfumato.learn.classifiers.geometric import NeighbourLadder
-from sfumato.mechanisms.additive_noise import AdditiveNoise
 from sfumato.mechanisms.base import Mechanism
+from sfumato.mechanisms.column_noise import AdditiveNoise
 from sfumato.mechanisms.principal_laplace import PrincipalLaplace
 from sfumato.mechanisms.random_rotation import RandomProjection
 from sfumato.table import Column, Encoding, Schema, open_table, write_table

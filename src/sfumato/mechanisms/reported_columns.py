@@ -1,36 +1,214 @@
-"""What later stages of a release take from earlier ones: how columns are spread, found in released rows alone.
-
-The functions here are given `ReleasedRows`, a type that only released matrices are put into. Counts of outcomes add up
-over blocks in any order, so a resumed run, another engine and the coordinator find the same guides.
-"""
+"""Mechanisms whose records report some of their columns, each with its share of the epsilon; one of them in stages."""
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cache, reduce
 from operator import add
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sfumato.channels import Channel, Recipe, Sampled, SquareWave, UnitVector
+from sfumato.channels import (
+    Channel,
+    Exact,
+    HidesMissing,
+    Hybrid,
+    Identity,
+    Piecewise,
+    RandomizedResponse,
+    Recipe,
+    Sampled,
+    SquareWave,
+    UnitVector,
+)
 from sfumato.channels.sampled import tells
 from sfumato.channels.staged import CELLS, RANKS, VECTORS, WAVE, Marginals, Staged, cells_of, values_in
 from sfumato.core.array_types import Codes, Floats, Matrix
 from sfumato.core.errors import SchemaError
 from sfumato.guarantee import Key
 from sfumato.mechanisms.base import GUIDE, Block, Given, Mechanism, Phase, Rows, as_codes, as_matrix
-from sfumato.mechanisms.columnwise import epsilon_shares
+from sfumato.mechanisms.columnwise import epsilon_shares, reporting_rates
 from sfumato.mechanisms.parameters import RECORD
-from sfumato.mechanisms.piecewise_noise import PER_COLUMN, ROUND_DOWN, plan_of, reported_channel
 from sfumato.noise import Streams
 from sfumato.noise.grid import random_words
 from sfumato.noise.streams import keyed_generator
 from sfumato.table import Encoding, Group
 from sfumato.table.statistics import Statistics
+
+PER_COLUMN = 2.5
+"""The epsilon that a column should have before another one is reported [Wang et al. 2019, Eq. 12]."""
+ROUND_DOWN = 1 - 1e-14
+"""k times a k-th must not round above the whole."""
+SELDOM = 1e-6
+"""Nothing can be learned of a column that is reported less often."""
+
+
+class Plan(NamedTuple):
+    """How often a column is reported, and with which epsilon."""
+
+    rate: float
+    epsilon: float
+
+
+def plan_of(groups: Sequence[Group], columns: int, epsilon: float) -> dict[int, Plan]:
+    """For records that report so many of these columns, by where a column starts.
+
+    The part of the epsilon that a column has over all records follows its share. As long as columns are drawn, the
+    drawing sees to that: every reported column has the same epsilon, so the record has the sum of any `columns` of
+    them, whatever the shares. Where all columns are reported, their epsilons follow the shares.
+    """
+    shares, even = epsilon_shares(groups), epsilon / max(1, columns) * ROUND_DOWN
+    if columns >= len(groups):
+        return {group.start: Plan(1.0, even * share) for group, share in zip(groups, shares, strict=True)}
+    plans = {}
+    for group, rate in zip(groups, reporting_rates(shares, columns), strict=True):
+        plans[group.start] = Plan(rate, even)
+        if rate < SELDOM:
+            raise SchemaError(
+                f"Column {group.column.name!r} would be reported by less than one record in {1 / SELDOM:,.0f}: its "
+                "privacy weight is too large beside the others', or its share too small. Change it, or leave the "
+                "column out of the table."
+            )
+    return plans
+
+
+def reported_channel(group: Group, epsilon: float, number: Callable[[float], Channel]) -> Channel:
+    """Of a column's reported cells; that one is missing is hidden."""
+    if group.is_onehot:
+        found: Channel = RandomizedResponse.of_epsilon(epsilon, len(group.column.categories or ()))
+    else:
+        found = number(epsilon)
+    return HidesMissing(found) if group.column.missing else found
+
+
+class ReportsSome(Mechanism):
+    """Every record reports exactly k of its d columns, drawn without looking at it, with epsilon / k each.
+
+    Which columns a record reports is public and says nothing of it, so sampling costs nothing; and since the set is
+    released, it amplifies nothing either. Constants are no columns to draw from: they are released as they are. The
+    schema's weights say how often a column is reported (`plan_of`).
+    """
+
+    leaves_cells_out = True
+    learns = False
+    columnwise = True
+    proves = True
+    column_choices = frozenset({"epsilon_share"})
+    rests_on = (
+        "The noise of different rows and columns is independent and secret.",
+        "Values outside the bounds were clipped to them before noise was added.",
+        "Which columns a record reports is drawn without looking at it. An empty cell means that the record does not "
+        "report the column, and nothing else; a missing cell is reported as any value, within the epsilon.",
+    )
+
+    not_protected = (
+        "Of each record it is public which columns it reports.",
+        "The mechanism spends its whole epsilon: an adversary who knows the likelihood gets all that it allows.",
+    )
+
+    epsilon_record: float = 4.0
+    columns: int | None = None
+    noise: str = "exact"
+
+    @abstractmethod
+    def number(self, epsilon: float) -> Channel:
+        """The channel of a number."""
+
+    def fit_statistics(self, statistics: Statistics, encoding: Encoding, key: Key | None = None) -> Self:  # noqa: ARG002
+        self._check_choice(("exact", "float"), noise=self.noise)
+        self._check_positive(epsilon_record=self.epsilon_record)
+        self.encoding_ = encoding
+        free = [group for group in encoding.groups if tells(group)]
+        self.columns_ = self._count_of_columns(self.columns, int(self.epsilon_record / PER_COLUMN), len(free))
+        plans = plan_of(free, self.columns_, float(self.epsilon_record))
+        ways = {False: cache(self.number), True: cache(self.missing_number)}
+        channels = tuple(
+            self._channel(group, plans.get(group.start), ways[group.has_indicator]) for group in encoding.groups
+        )
+        always = sum(plan.rate == 1 for plan in plans.values())
+        reports = self.columns_ - always if always < len(plans) else None
+        self.recipe_ = Recipe(encoding, Identity(encoding.width), channels, reports=reports)
+        return self
+
+    def missing_number(self, epsilon: float) -> Channel:
+        """The channel of a number that may be missing: one whose outcomes can all be as likely."""
+        return self.number(epsilon)
+
+    def _channel(self, group: Group, plan: Plan | None, number: Callable[[float], Channel]) -> Channel:
+        if plan is None:
+            found: Channel = RandomizedResponse(1.0, 1) if group.is_onehot else Exact()
+            return HidesMissing(found) if group.column.missing else found
+        found = reported_channel(group, plan.epsilon, number)
+        return Sampled(found, plan.rate) if plan.rate < 1 else found
+
+    def parameters_used(self) -> dict[str, Any]:
+        return {**super().parameters_used(), "columns": self.columns_}
+
+
+class SquareWaveColumns(ReportsSome):
+    """Report a few columns of every record, numbers by the square wave [Li et al. 2020], categories by randomized
+    response, and leave the other cells empty.
+
+    A number is released within b of the truth with density p, elsewhere on [-b, 1 + b] of its range with density
+    p e^-eps, where eps is the record's epsilon over the number of columns that it reports. Released numbers are biased
+    towards the middle: learners and reconstruction go by the likelihood. A missing cell is released as any value.
+
+    Parameters
+    ----------
+    epsilon_record : epsilon of the whole record.
+    columns : how many columns every record reports; None for epsilon / 2.5, at least 1.
+    noise : "exact" (on a grid) or "float", for experiments.
+    """
+
+    name = "square-wave"
+    papers = ("Li et al. 2020", "Wang et al. 2019")
+
+    def number(self, epsilon: float) -> Channel:
+        return SquareWave.of_epsilon(epsilon, exact=self.noise == "exact")
+
+
+class PiecewiseNoise(ReportsSome):
+    """Report a few columns of every record without bias: numbers by the piecewise mechanism [Wang et al. 2019],
+    categories by randomized response; the other cells are empty.
+
+    A reported number is right on average, whatever it is, so the mean of a column's reported cells is an unbiased
+    estimate of the column's mean. It is at most C / 2 of the range away from the middle, C = (e^(eps/2) + 1) /
+    (e^(eps/2) - 1), where eps is the record's epsilon over the number of columns that it reports. For learning, the
+    square wave keeps more. A missing cell is released as any value, which is the middle of the range on average.
+
+    Parameters
+    ----------
+    epsilon_record : epsilon of the whole record.
+    columns : how many columns every record reports; None for epsilon / 2.5, at least 1.
+    form : "hybrid", which mixes in two far ends and varies least at worst, or "piecewise". A number that may be
+        missing is always piecewise.
+    noise : "exact" (on a grid) or "float", for experiments.
+    """
+
+    name = "piecewise-noise"
+    papers = ("Wang et al. 2019",)
+
+    form: str = "hybrid"
+
+    def number(self, epsilon: float) -> Channel:
+        self._check_choice(("hybrid", "piecewise"), form=self.form)
+        kind = Hybrid if self.form == "hybrid" else Piecewise
+        return kind.of_epsilon(epsilon, exact=self.noise == "exact")
+
+    def missing_number(self, epsilon: float) -> Channel:
+        return Piecewise.of_epsilon(epsilon, exact=self.noise == "exact")
+
+
+# What later stages of a release take from earlier ones: how columns are spread, found in released rows alone.
+#
+# The functions here are given `ReleasedRows`, a type that only released matrices are put into. Counts of outcomes add
+# up over blocks in any order, so a resumed run, another engine and the coordinator find the same guides.
+
 
 OUTCOMES = 64
 """Cells of a released number."""
@@ -108,8 +286,7 @@ def _edges(channel: Channel) -> Floats:
 def _transition(staged: Staged, stage: int, place: int, group: Group, channel: Channel) -> Matrix:
     """P(outcome | cell or category of the truth), and last of a missing cell where there are such."""
     if group.is_onehot:
-        size = len(group.column.categories or ())
-        told = np.eye(group.width)[:size]
+        told = np.eye(group.width)[: len(group.column.categories or ())]
         found = np.exp(channel.log_likelihood(told, np.eye(group.width)))
         return np.asarray(found / found.sum(axis=0))  # of those who report it
     values = values_in(cells_of(group))
@@ -143,6 +320,8 @@ def _estimate(parts: Sequence[tuple[Matrix, Floats]], size: int, prior: Floats) 
 
 
 SHARES = (0.10, 0.15, 0.75)
+STAGE = b"stage"
+"""Of what says through which stage every row of a block goes."""
 CLIPPED = 0.8
 """Vectors of m features are clipped to a radius of sqrt(.8 m)."""
 
@@ -228,7 +407,7 @@ class StagedRelease(Mechanism):
 
         def release(rows: Rows, only: int) -> Matrix:
             rng = given.streams.generator(rows.number, given.streams.content(rows.X.T, rows.y), name)
-            return self.release_stage(rows.X, _numbered(rows, given.streams), rng, only)
+            return self.release_stage(rows.X, given.streams.generator(rows.number, b"", STAGE), rng, only)
 
         yield from self._guiding(release)
 
@@ -273,7 +452,8 @@ class StagedRelease(Mechanism):
 
     def release_block(self, rows: Rows, rng: np.random.Generator, streams: Streams) -> Block:
         """The stage follows from the row's number, never from its content."""
-        return Block(self.release_stage(rows.X, _numbered(rows, streams), rng), rows.y, np.arange(len(rows.X)))
+        numbered = streams.generator(rows.number, b"", STAGE)
+        return Block(self.release_stage(rows.X, numbered, rng), rows.y, np.arange(len(rows.X)))
 
     def release(
         self, X: ArrayLike, y: ArrayLike | None = None, rng: np.random.Generator | None = None, **fit: Any
@@ -296,10 +476,6 @@ class StagedRelease(Mechanism):
 
     def parameters_used(self) -> dict[str, Any]:
         return {**super().parameters_used(), "columns": self.columns_}
-
-
-def _numbered(rows: Rows, streams: Streams) -> np.random.Generator:
-    return streams.generator(rows.number, b"", b"stage")
 
 
 def _stretch(groups: Sequence[Group], flat: Marginals) -> tuple[float, ...]:
