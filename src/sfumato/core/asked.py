@@ -142,7 +142,7 @@ def said_of(one: Field[Any]) -> Asked:
     annotation, flag, typed = str(one.type), says.flag, says.typed
     read = says.read or next((how for begins, how in READS.items() if annotation.startswith(begins)), None)
     if typed is None and read is not None:
-        typed = list[str] if isinstance(read, Read) and read is not Read.TABLE else str
+        typed = list[str] if read in (Read.PARAMETERS, Read.COLUMN_PARAMETERS, Read.PAIRS) else str
     elif typed is None:
         named = annotation.split(" | ")
         typed = next((kind for name, kind in TYPED.items() if name in named), str)
