@@ -17,7 +17,7 @@ from sfumato.learn.classifiers import (
     ReconstructedNaiveBayes,
     make_classifier,
 )
-from sfumato.learn.classifiers.release_columns import columns_of
+from sfumato.learn.classifiers.class_densities import columns_of
 from sfumato.learn.model import evaluate, load_model
 from sfumato.learn.train import train
 from sfumato.mechanisms import AdditiveNoise, MultiplicativeNoise, PrincipalLaplace

@@ -11,10 +11,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sfumato.core.errors import CardError, TableError
 from sfumato.learn.classifiers import OnReconstruction, ReconstructedNaiveBayes, ReconstructedTree
-from sfumato.learn.classifiers.class_densities import Slice, UnsettledWarning, class_densities, slices
+from sfumato.learn.classifiers.class_densities import Slice, UnsettledWarning, class_densities, columns_of, slices
 from sfumato.learn.classifiers.on_reconstruction import Assignment, by_rank, moved_codes
 from sfumato.learn.classifiers.reads_noise import Part
-from sfumato.learn.classifiers.release_columns import columns_of
 from sfumato.mechanisms import AdditiveNoise, MultiplicativeNoise, RandomRotation
 from sfumato.reconstruction.evidence import Cells
 from sfumato.reconstruction.expectation_maximization import ExpectationMaximization

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 import numpy as np
 
+from sfumato.channels import Recipe, Secret
 from sfumato.core.array_types import Codes, Flags, Matrix
 from sfumato.core.errors import CardError
-from sfumato.learn.classifiers.reads_noise import Part
-from sfumato.learn.classifiers.release_columns import ReleaseColumn, columns_of_part
+from sfumato.guarantee import Card
+from sfumato.learn.classifiers.reads_noise import Part, recipe_of
+from sfumato.mechanisms import Mechanism
 from sfumato.noise.response import onto_simplex
-from sfumato.reconstruction.density import Density
 from sfumato.reconstruction.evidence import FEWEST, Cells, Evidence, Method, Options
 from sfumato.reconstruction.parzen_program import ConvergenceError
 from sfumato.reconstruction.reconstruct import (
@@ -27,12 +28,167 @@ from sfumato.reconstruction.reconstruct import (
     cells_of,
     check_same_column,
     count_values,
+    described,
     missing_share,
     part_of,
     possible_range,
     reconstruct_numbers,
 )
 from sfumato.reconstruction.shares import invert_response
+
+# What learners must know of every column of a release: where it lies in the matrix, and the noise that made it.
+
+
+@dataclass(frozen=True)
+class ReleaseColumn:
+    """Columns `start:stop` of the release matrix: one source column, or one component of a mixing release.
+
+    `described` holds noise and range in raw units, which are `low + width * matrix entry`; None for a column that is
+    constant and tells nothing.
+    """
+
+    start: int
+    stop: int
+    described: Described | None
+    low: float = 0.0
+    width: float = 1.0
+
+    @property
+    def is_categorical(self) -> bool:
+        return self.described is not None and self.described.is_categorical
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether anything was done to it: noise, or answers at random."""
+        one = self.described
+        if one is None:
+            return False
+        missing = one.missing_keep is not None and one.missing_keep < 1.0
+        return one.noise is not None or (one.is_categorical and one.keep < 1.0) or missing
+
+    @property
+    def has_indicator(self) -> bool:
+        """Whether a second matrix column says that the cell is empty."""
+        return self.described is not None and self.described.missing_keep is not None
+
+    def without_noise(self) -> ReleaseColumn:
+        """The same column, released as it is."""
+        if self.described is None:
+            return self
+        keep = None if self.described.missing_keep is None else 1.0
+        return replace(self, described=replace(self.described, noise=None, keep=1.0, missing_keep=keep, grid=0.0))
+
+    def reported(self, Z: Matrix) -> Flags:
+        """Which rows report it at all."""
+        return np.asarray(~np.isnan(Z[:, self.start]))
+
+    def values(self, Z: Matrix) -> Matrix:
+        """Released numbers in raw units; NaN where the cell was reported missing."""
+        raw = self.low + self.width * Z[:, self.start]
+        return np.where(self.missing(Z), np.nan, raw) if self.has_indicator else np.asarray(raw)
+
+    def missing(self, Z: Matrix) -> Flags:
+        """Which cells are reported missing."""
+        return np.asarray(Z[:, self.stop - 1] > 0.5) if self.has_indicator else np.zeros(len(Z), dtype=bool)
+
+    def codes(self, Z: Matrix) -> Codes:
+        """Which category each row reports."""
+        return np.asarray(Z[:, self.start : self.stop].argmax(axis=1), dtype=np.int64)
+
+    def encoded(self, raw: Matrix) -> Matrix:
+        """Matrix entries of raw values."""
+        return np.asarray((raw - self.low) / self.width)
+
+
+def columns_of(source: Recipe | Card | Mechanism, *, ranges: bool = True) -> tuple[ReleaseColumn, ...]:
+    """The columns of a release.
+
+    Refused where the range of a column is unknown (a secret key) or its noise is (rounded afterwards). With
+    `ranges=False` only the latter: components behind a key have noise of a known law, but no range.
+    """
+    recipe = recipe_of(source)
+    assert recipe is not None
+    if isinstance(recipe.map, Secret):
+        if ranges:
+            raise CardError(
+                "The map of this release is a secret key, so the range of its columns is unknown, and nothing can be "
+                "reconstructed. Use noise-aware-lda, knn, svm, forest or boosting: they work in its own space."
+            )
+        return tuple(
+            ReleaseColumn(place, place + 1, Described(f"c{place:03d}", "numeric", channel.raw_noise(1.0)))
+            for place, channel in enumerate(recipe.channels)
+        )
+    if not recipe.is_columnwise and not all(channel.numbers for channel in recipe.channels):
+        raise CardError(
+            "The columns of this release are answers, not numbers with noise of a known law, and nothing can be "
+            "reconstructed from them one by one. Use bernoulli-naive-bayes, forest or boosting."
+        )
+    told = [described(recipe, place) for place in range(len(recipe.channels))]
+    if not recipe.is_columnwise:
+        return tuple(ReleaseColumn(place, place + 1, one) for place, one in enumerate(told))
+    found = []
+    for one, (channel, (group,)) in zip(told, recipe.of_columns(), strict=True):
+        low, high = (0.0, 1.0) if one is None or group.is_onehot else group.column.bounds
+        stop = group.stop - channel.hides_missing  # a slot or indicator for "missing" that no row reports is left out
+        found.append(ReleaseColumn(group.start, stop, one, float(low), float(high) - float(low)))
+    return tuple(found)
+
+
+def columns_of_part(part: Part, *, ranges: bool = True) -> tuple[ReleaseColumn, ...]:
+    """The columns that the rows of a part have; refused where their card tells of others."""
+    if part.source is None:  # numbers without any noise, as they are; constant columns tell nothing
+        found = []
+        for place, (low, high) in enumerate(zip(part.Z.min(axis=0).tolist(), part.Z.max(axis=0).tolist(), strict=True)):
+            one = Described(f"x{place}", "numeric", None, low, high) if low < high else None
+            found.append(ReleaseColumn(place, place + 1, one))
+        return tuple(found)
+    columns, recipe = columns_of(part.source, ranges=ranges), recipe_of(part.source)
+    if recipe is not None and recipe.width != part.Z.shape[1]:
+        raise CardError(
+            f"The card describes {recipe.width} columns, but the rows have {part.Z.shape[1]}. Card and release do not "
+            "belong together."
+        )
+    return columns
+
+
+@dataclass(frozen=True)
+class Slice:
+    """The rows of one part: its column, matrix rows and class codes (as seen)."""
+
+    column: ReleaseColumn
+    Z: Matrix
+    y: Codes
+
+    @property
+    def described(self) -> Described:
+        assert self.column.described is not None
+        return self.column.described
+
+    @cached_property
+    def values(self) -> Matrix:
+        """Released numbers; NaN: reported missing."""
+        return self.column.values(self.Z)
+
+    @property
+    def shown(self) -> int:
+        """How many rows show a number."""
+        return int(np.count_nonzero(~np.isnan(self.values)))
+
+
+def slices(parts: Sequence[Part]) -> list[list[Slice]]:
+    """For every column, its slice of every part."""
+    stated = [None if part.source is None else columns_of_part(part) for part in parts]
+    first = next((columns for columns in stated if columns is not None), None)
+    # Rows without noise lie in the same columns as those with noise, where there are any.
+    exact = None if first is None else tuple(column.without_noise() for column in first)
+    known = [columns or exact or columns_of_part(part) for part, columns in zip(parts, stated, strict=True)]
+    if len({tuple((c.start, c.stop) for c in columns) for columns in known}) != 1:
+        raise CardError("The parts have different columns, so there is no joint estimate.")
+    return [
+        [Slice(columns[place], part.Z, part.y) for part, columns in zip(parts, known, strict=True)]
+        for place in range(len(known[0]))
+    ]
+
 
 # Smoothed expectation-maximization for all classes of a column at once.
 #
@@ -52,29 +208,6 @@ class UnsettledWarning(UserWarning):
 
 
 @dataclass(frozen=True)
-class Grouped:
-    """One noisy part of a column: released values (NaN: reported missing) and, for every row, its class."""
-
-    values: Matrix
-    y: Codes
-    described: Described
-
-    @classmethod
-    def of(cls, part: Slice) -> Grouped:
-        assert part.column.described is not None
-        return cls(part.column.values(part.Z), part.y, part.column.described)
-
-    @property
-    def shown(self) -> int:
-        """How many rows show a value."""
-        return int(np.count_nonzero(~np.isnan(self.values)))
-
-    def of_class(self, code: int) -> Grouped:
-        mine = self.y == code
-        return Grouped(self.values[mine], self.y[mine], self.described)
-
-
-@dataclass(frozen=True)
 class Estimates:
     """Masses of the cells for all rows (first line) and every class, shares missing, and values shown in each."""
 
@@ -85,7 +218,7 @@ class Estimates:
     rows: Matrix
 
 
-def smoothed(parts: Sequence[Grouped], classes: int, intervals: int, support: tuple[float, float] | None) -> Estimates:
+def smoothed(parts: Sequence[Slice], classes: int, intervals: int, support: tuple[float, float] | None) -> Estimates:
     """Reconstruct a column in all rows and in every class, from all parts together."""
     low, high = support or _range_of(parts)
     counted = []
@@ -124,13 +257,11 @@ class _Counts:
     rows: Matrix
 
     @classmethod
-    def of(cls, part: Grouped, evidence: Evidence, classes: int) -> _Counts:
+    def of(cls, part: Slice, evidence: Evidence, classes: int) -> _Counts:
         present = ~np.isnan(part.values)
         cell = np.searchsorted(evidence.edges, part.values[present], side="right")
-        size = len(evidence.edges) + 1
-        table = np.bincount(cell * classes + part.y[present], minlength=size * classes).reshape(size, classes)
-        counts = np.column_stack([table.sum(axis=1), table]).astype(np.float64)
-        rows = np.concatenate([[len(part.y)], np.bincount(part.y, minlength=classes)]).astype(np.float64)
+        counts = _by_group(cell, part.y[present], len(evidence.edges) + 1, classes)
+        rows = _by_group(np.zeros_like(part.y), part.y, 1, classes)[0]
         told = 1.0 - counts.sum(axis=0) / np.maximum(rows, 1.0)
         keep, missing, hidden = part.described.missing_keep, np.zeros(classes + 1), np.zeros(classes + 1)
         if keep is not None:
@@ -138,6 +269,12 @@ class _Counts:
             hidden = np.minimum((1 - keep) * missing / np.maximum(1.0 - told, 1e-9), 0.95)
             missing[0] = missing_share(evidence.part.bins, part.described)
         return cls(counts, evidence.spread, evidence.background, hidden, missing, rows)
+
+
+def _by_group(cell: Codes, y: Codes, cells: int, classes: int) -> Matrix:
+    """How many rows lie in each cell (lines), in all and of every class (columns)."""
+    table = np.bincount(cell * classes + y, minlength=cells * classes).reshape(cells, classes)
+    return np.column_stack([table.sum(axis=1), table]).astype(np.float64)
 
 
 def iterate(parts: Sequence[_Counts], cells: int, total: Matrix) -> tuple[Matrix, Flags]:
@@ -198,35 +335,6 @@ FEW_INTERVALS, MANY_INTERVALS = 10, 60
 
 
 @dataclass(frozen=True)
-class Slice:
-    """The rows of one part: its column, matrix rows and class codes (as seen)."""
-
-    column: ReleaseColumn
-    Z: Matrix
-    y: Codes
-
-    def reported(self) -> Slice:
-        """The rows that report the column: the others say nothing of it."""
-        there = self.column.reported(self.Z)
-        return self if there.all() else Slice(self.column, self.Z[there], self.y[there])
-
-
-def slices(parts: Sequence[Part]) -> list[list[Slice]]:
-    """For every column, its slice of every part."""
-    stated = [None if part.source is None else columns_of_part(part) for part in parts]
-    first = next((columns for columns in stated if columns is not None), None)
-    # Rows without noise lie in the same columns as those with noise, where there are any.
-    exact = None if first is None else tuple(column.without_noise() for column in first)
-    described = [columns or exact or columns_of_part(part) for part, columns in zip(parts, stated, strict=True)]
-    if len({tuple((c.start, c.stop) for c in columns) for columns in described}) != 1:
-        raise CardError("The parts have different columns, so there is no joint estimate.")
-    return [
-        [Slice(columns[place], part.Z, part.y) for part, columns in zip(parts, described, strict=True)]
-        for place in range(len(described[0]))
-    ]
-
-
-@dataclass(frozen=True)
 class ClassDensities:
     """`mass` (classes x cells, or classes x categories) and `missing`, the share of empty cells in every class.
 
@@ -259,11 +367,14 @@ def class_densities(
 
     Without a `method`, by the smoothed iteration: steady on the few rows of a class, and quick.
     """
-    described = [part.column.described for part in parts]
-    if any(one is None for one in described):
+    if any(part.column.described is None for part in parts):
         return None
-    check_same_column([one for one in described if one is not None])
-    parts = [part.reported() for part in parts]
+    check_same_column([part.described for part in parts])
+    there = [part.column.reported(part.Z) for part in parts]  # the other rows say nothing of it
+    parts = [
+        part if rows.all() else Slice(part.column, part.Z[rows], part.y[rows])
+        for part, rows in zip(parts, there, strict=True)
+    ]
     if parts[0].column.is_categorical:
         return _shares(parts, classes)
     if intervals is None:  # about 2 n^(1/3) cells
@@ -279,9 +390,8 @@ def _shares(parts: Sequence[Slice], classes: int) -> ClassDensities | None:
         counts, keeps = [], []
         for part in parts:
             rows = part.column.codes(part.Z if code is None else part.Z[part.y == code])
-            assert part.column.described is not None
             counts.append(np.bincount(rows, minlength=part.column.stop - part.column.start))
-            keeps.append(part.column.described.keep)
+            keeps.append(part.described.keep)
         if np.sum(counts) < (1 if code is None else FEWEST):
             return None
         return invert_response(counts, keeps)
@@ -296,8 +406,7 @@ def _shares(parts: Sequence[Slice], classes: int) -> ClassDensities | None:
 
 def _numbers(parts: Sequence[Slice], classes: int, method: Method | None, intervals: int) -> ClassDensities | None:
     """None where noise leaves too few values to say anything of the column: it is left out."""
-    grouped = [Grouped.of(part) for part in parts]
-    noisy, plain = ([one for one in grouped if (one.described.noise is None) == known] for known in (False, True))
+    noisy, plain = ([one for one in parts if (one.described.noise is None) == known] for known in (False, True))
     if sum(one.shown for one in noisy) < FEWEST:
         noisy = []  # as if it had not been released: a column that few people report
     if not (noisy or plain):
@@ -313,7 +422,7 @@ def _numbers(parts: Sequence[Slice], classes: int, method: Method | None, interv
     return _combined(found)
 
 
-def _range_of(parts: Sequence[Grouped]) -> tuple[float, float]:
+def _range_of(parts: Sequence[Slice]) -> tuple[float, float]:
     """The bounds of a column in all of its parts."""
     return min(one.described.low for one in parts), max(one.described.high for one in parts)
 
@@ -330,60 +439,51 @@ def _combined(found: Sequence[Estimates]) -> ClassDensities:
 
 
 def one_by_one(
-    parts: Sequence[Grouped], classes: int, intervals: int, support: tuple[float, float] | None, *, method: Method
+    parts: Sequence[Slice], classes: int, intervals: int, support: tuple[float, float] | None, *, method: Method
 ) -> Estimates:
     """All rows, then every class, by any method of `sfumato.reconstruction`.
 
     Where it fails for a class, that class is like all rows; where it fails for these, the smoothed iteration serves.
     """
-    described = [part.described for part in parts]
+    known, settled = [part.described for part in parts], np.ones(classes + 1, dtype=bool)
     options = Options(bins=intervals, support=support, atoms=False, resamples=0)
-    settled = np.ones(classes + 1, dtype=bool)
     try:
-        pooled = _alone(parts, method, options)
+        pooled = reconstruct_numbers([part.values for part in parts], known, method, options)
     except ConvergenceError:
         warnings.warn(
-            f"Column {described[0].name!r}: the method {method.name} found no estimate. Smoothed "
+            f"Column {known[0].name!r}: the method {method.name} found no estimate. Smoothed "
             "expectation-maximization is used instead.",
             UnsettledWarning,
             stacklevel=2,
         )
         return smoothed(parts, classes, intervals, support)
-    edges = pooled.cells.edges
-    options = Options(bins=intervals, support=(float(edges[0]), float(edges[-1])), atoms=False, resamples=0)
+    options = replace(options, support=(float(pooled.cells.edges[0]), float(pooled.cells.edges[-1])))
     mass, missing = np.repeat(pooled.mass[None, :], classes + 1, axis=0), np.full(classes + 1, pooled.missing)
     shown, rows = np.zeros(classes + 1), np.zeros(classes + 1)
     for group in range(classes + 1):
-        mine = [part if group == 0 else part.of_class(group - 1) for part in parts]
-        shown[group], rows[group] = sum(one.shown for one in mine), sum(len(one.y) for one in mine)
+        mine = [part.values if group == 0 else part.values[part.y == group - 1] for part in parts]
+        counts = [np.count_nonzero(~np.isnan(values)) for values in mine]
+        shown[group], rows[group] = sum(counts), sum(map(len, mine))
         # those with enough values, that are not all the same
-        usable = [one for one in mine if one.shown >= FEWEST and np.nanmin(one.values) < np.nanmax(one.values)]
+        usable = [p for p, n in enumerate(counts) if n >= FEWEST and np.nanmin(mine[p]) < np.nanmax(mine[p])]
         if group and usable:
             try:
-                one = _alone(usable, method, options)
+                one = reconstruct_numbers([mine[p] for p in usable], [known[p] for p in usable], method, options)
             except ConvergenceError:
                 settled[group] = False
                 continue
             mass[group], missing[group] = one.mass, one.missing
     if not settled.all():
-        warn_unsettled(described[0].name, settled)
+        warn_unsettled(known[0].name, settled)
     return Estimates(pooled.cells, mass, missing, shown, rows)
 
 
-def _alone(parts: Sequence[Grouped], method: Method, options: Options) -> Density:
-    """The distribution of all rows of some parts."""
-    return reconstruct_numbers([one.values for one in parts], [one.described for one in parts], method, options)
-
-
-def histograms(parts: Sequence[Grouped], classes: int, intervals: int, support: tuple[float, float]) -> Estimates:
+def histograms(parts: Sequence[Slice], classes: int, intervals: int, support: tuple[float, float]) -> Estimates:
     """Values without noise; those beyond the range (of a release that was not clipped) count at its ends."""
     cells = cells_of(parts[0].described, *support, intervals)
     values, y = np.concatenate([part.values for part in parts]), np.concatenate([part.y for part in parts])
     present = ~np.isnan(values)
-    cell = cells.holding(values[present])
-    table = np.bincount(y[present] * cells.count + cell, minlength=classes * cells.count).reshape(classes, -1)
-    counts = np.vstack([table.sum(axis=0), table]).astype(np.float64)
-    shown = counts.sum(axis=1)
-    rows = np.concatenate([[len(y)], np.bincount(y, minlength=classes)]).astype(np.float64)
+    counts = _by_group(cells.holding(values[present]), y[present], cells.count, classes).T
+    shown, rows = counts.sum(axis=1), _by_group(np.zeros_like(y), y, 1, classes)[0]
     mass = counts / np.maximum(shown, 1.0)[:, None]
     return Estimates(cells, mass, 1.0 - shown / np.maximum(rows, 1.0), np.maximum(shown, 1e-6), rows)

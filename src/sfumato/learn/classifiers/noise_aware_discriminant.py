@@ -13,6 +13,7 @@ from sfumato.channels import Recipe, apart
 from sfumato.core.array_types import Floats
 from sfumato.core.errors import UsageError
 from sfumato.guarantee import Card
+from sfumato.learn.classifiers.class_densities import ReleaseColumn, columns_of_part
 from sfumato.learn.classifiers.reads_noise import (
     GivesProbabilities,
     Part,
@@ -21,7 +22,6 @@ from sfumato.learn.classifiers.reads_noise import (
     response_matrix,
     softmax,
 )
-from sfumato.learn.classifiers.release_columns import ReleaseColumn, columns_of_part
 from sfumato.mechanisms import Mechanism
 from sfumato.noise import OperatorNoise
 from sfumato.noise.response import onto_simplex

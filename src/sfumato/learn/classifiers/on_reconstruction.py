@@ -25,9 +25,15 @@ from sfumato.channels import Recipe
 from sfumato.core.array_types import Codes, Floats
 from sfumato.core.errors import CardError
 from sfumato.guarantee import Card
-from sfumato.learn.classifiers.class_densities import ClassDensities, Slice, class_densities, slices
+from sfumato.learn.classifiers.class_densities import (
+    ClassDensities,
+    ReleaseColumn,
+    Slice,
+    class_densities,
+    columns_of,
+    slices,
+)
 from sfumato.learn.classifiers.reads_noise import AnswersForReleased, Part, ReadsNoise, recipe_of, softmax
-from sfumato.learn.classifiers.release_columns import ReleaseColumn, columns_of
 from sfumato.mechanisms import Mechanism
 from sfumato.reconstruction.density import Density
 from sfumato.reconstruction.evidence import Cells, Method, cell_probabilities
