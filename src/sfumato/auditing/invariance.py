@@ -296,7 +296,7 @@ def _tried(
 ) -> Kept:
     """Least share of equal answers by centre, and errors before and after (the mean over rotations about zero)."""
     truth, width = y[:asked], float(np.ptp(y)) or 1.0
-    theory: Any = REGRESSIONS[name] if numeric else choose_classifier(name).invariance
+    theory: Any = REGRESSIONS[name].rotations if numeric else choose_classifier(name).invariance
 
     def answer(X: Matrix) -> NDArray[Any]:
         if numeric:

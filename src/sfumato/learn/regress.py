@@ -406,7 +406,7 @@ def regress_target(releases: Sequence[Release], target: str, options: RegressAsk
     told: dict[str, Any] = {"exact_target": True, "own_space": own_space}
     told["as_released"] = errors_of(Z[:, explaining], values, 1.0, seed)
     if _only_rotates(recipe):
-        told["as_on_plain_rows"] = [name for name, one in REGRESSIONS.items() if one.when == "any centre"]
+        told["as_on_plain_rows"] = [name for name, one in REGRESSIONS.items() if one.rotations.when == "any centre"]
     parts = [part for release in releases for part in _beside_target(release, bounds, own_space)]
     try:
         found = fit_linear(parts, terms.places, parts[0].W.shape[1] - 1, confidence=confidence, seed=seed)

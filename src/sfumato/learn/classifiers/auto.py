@@ -85,7 +85,9 @@ class AutoClassifier(GivesProbabilities, ReadsNoise):
             self.chosen_, self.losses_, self.belief_, self.answers_prior_ = BLEND, {}, 1.0, False
             self.classifier_ = _fitted(BLEND, parts, self.classes_)
             return
-        tried = _sampled(parts)
+        total, tried, rng = sum(len(rows.y) for rows in parts), parts, np.random.default_rng(0)
+        if total > MOST_ROWS:
+            tried = [_taken(rows, rng.random(len(rows.y)) < MOST_ROWS / total) for rows in parts]
         folds = [_folds(rows.y, k) for rows in tried]
         by_row = {SHARES: np.concatenate([-np.log(np.maximum(shares, _LEAST))[rows.y] for rows in tried])}
         for name in learners_for(parts):
@@ -98,8 +100,13 @@ class AutoClassifier(GivesProbabilities, ReadsNoise):
         self.losses_ = {name: float(losses.mean()) for name, losses in by_row.items()}
         self.chosen_ = _chosen(by_row)
         self.classifier_ = None if self.chosen_ == SHARES else _fitted(self.chosen_, parts, self.classes_)
-        gained = float((by_row[SHARES] - by_row[self.chosen_]).sum())
-        self.belief_ = _belief(gained, getattr(self.classifier_, "evidence_", None), self.class_prior_)
+        # Whether the classes differ: from both likelihood ratios (logarithms) and odds beforehand.
+        odds = float((by_row[SHARES] - by_row[self.chosen_]).sum())
+        if (evidence := getattr(self.classifier_, "evidence_", None)) is not None:
+            odds = (odds + evidence) / 2.0
+        first, second = np.sort(self.class_prior_)[::-1][:2] if k > 1 else (1.0, 0.0)
+        odds -= min(MOST_DOUBT, DOUBT * (float(first - second) - EVEN))
+        self.belief_ = 1.0 / (1.0 + math.exp(-min(max(odds, -700.0), 700.0)))
         if self.belief_ < LEAST_BELIEF:
             self.chosen_, self.classifier_ = SHARES, None
         self.answers_prior_ = self.classifier_ is None
@@ -144,14 +151,6 @@ def _chosen(by_row: dict[str, Floats]) -> str:
     return min(clear or tried[:1], key=lambda name: by_row[name].mean())
 
 
-def _belief(gained: float, evidence: float | None, shares: Floats) -> float:
-    """Probability that the classes differ, from both likelihood ratios (logarithms) and odds beforehand."""
-    odds = gained if evidence is None else (gained + evidence) / 2.0
-    first, second = np.sort(shares)[::-1][:2] if len(shares) > 1 else (1.0, 0.0)
-    odds -= min(MOST_DOUBT, DOUBT * (float(first - second) - EVEN))
-    return 1.0 / (1.0 + math.exp(-min(max(odds, -700.0), 700.0)))
-
-
 def learners_for(parts: Sequence[Part]) -> tuple[str, ...]:
     """Those that come into question for such rows."""
     kinds = {rows.source.map.kind for rows in parts if rows.source is not None} & OF_KIND.keys()
@@ -177,23 +176,12 @@ def _fitted(name: str, parts: Sequence[Part], classes: npt.NDArray[Any]) -> Any:
 
 def _told(fitted: Any, rows: Part, classes: npt.NDArray[Any]) -> Floats:
     """P(label as seen | released row), classes in their order."""
-    if rows.source is not None and hasattr(fitted, "predict_proba_released"):
-        found = fitted.predict_proba_released(rows.Z, rows.source)
-    else:
-        found = fitted.predict_proba(rows.Z)
     told = np.zeros((len(rows.y), len(classes)))
-    told[:, np.searchsorted(classes, fitted.classes_)] = found
-    if rows.label_keep < 1.0:
-        told = told @ response_matrix(rows.label_keep, len(classes)).T
-    return told
-
-
-def _sampled(parts: Sequence[Part]) -> list[Part]:
-    rows_in_all = sum(len(rows.y) for rows in parts)
-    if rows_in_all <= MOST_ROWS:
-        return list(parts)
-    rng = np.random.default_rng(0)
-    return [_taken(rows, rng.random(len(rows.y)) < MOST_ROWS / rows_in_all) for rows in parts]
+    released = rows.source is not None and hasattr(fitted, "predict_proba_released")
+    told[:, np.searchsorted(classes, fitted.classes_)] = (
+        fitted.predict_proba_released(rows.Z, rows.source) if released else fitted.predict_proba(rows.Z)
+    )
+    return told if rows.label_keep >= 1.0 else told @ response_matrix(rows.label_keep, len(classes)).T
 
 
 def _folds(y: Codes, classes: int) -> Codes:
@@ -222,14 +210,10 @@ class Blend(GivesProbabilities):
 
     Parameters
     ----------
-    trees : int, default=60
-        Of the forest, whose leaves hold at least 15 rows.
-    rounds : int, default=50
-        Of boosting, with trees of at most 8 leaves.
-    most_rows : int, default=10_000
-        Rows that are learned from at most, drawn at random: made-up rows come in any number and tell no more.
-    seed : int, default=0
-        Of all random choices.
+    trees : of the forest, whose leaves hold at least 15 rows.
+    rounds : of boosting, with trees of at most 8 leaves.
+    most_rows : that are learned from at most, drawn at random: made-up rows come in any number and tell no more.
+    seed : of all random choices.
     """
 
     reads_gaps = True

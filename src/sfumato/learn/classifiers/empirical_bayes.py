@@ -156,11 +156,10 @@ def outcomes_of(
     low, high = (max(reach.low, states.low - 3 * span), min(reach.high, states.high + 3 * span))
     if not high > low:
         low, high = states.low - 1e-9, states.high + 1e-9
-    edges = np.linspace(low, high, (states.parts if channel.is_exact else OUTCOMES) + 1)
     tells_missing = states.can_be_missing and not channel.hides_missing
     if channel.is_exact:
-        table = np.eye(states.count)
-        return Outcomes(place, edges, tells_missing, table)
+        return Outcomes(place, np.linspace(low, high, states.parts + 1), tells_missing, np.eye(states.count))
+    edges = np.linspace(low, high, OUTCOMES + 1)
     table = channel.transition(edges, truths)
     if tells_missing:
         table = np.vstack([table, np.exp(channel.log_likelihood(np.array([[0.5, 1.0]]), truths))])
@@ -206,8 +205,7 @@ PSEUDO_ROWS = 16.0
 _EM, _STEPS, _DAMPING, _TINY = 200, 6, 0.7, 1e-12
 
 
-@dataclass(frozen=True)
-class Seen:
+class Seen(NamedTuple):
     """Counts (classes x outcomes) of one column in one part, and the transition (outcomes x states)."""
 
     counts: Matrix
@@ -323,8 +321,7 @@ class ColumnFit:
                     slope = one.transition @ (p[:, None] * centred)
                     gradient += slope.T @ (one.counts[code] / q)
                     fisher += float(one.counts[code].sum()) * (slope.T @ (slope / q[:, None]))
-                a = a + _DAMPING * np.linalg.solve(fisher, gradient)
-                a = np.clip(a, -6.0, 6.0)
+                a = np.clip(a + _DAMPING * np.linalg.solve(fisher, gradient), -6.0, 6.0)
             found[code] = a
         return found
 
@@ -387,20 +384,19 @@ class EmpiricalBayesNaiveBayes(AnswersForReleased):
             prior = choose_prior(columns)
             self.spread_, self.decay_, self.share_ = prior
             self.evidence_ = _together(np.array([column.evidence(prior) for column in columns]), prior.share)
-            self.starts_ = [one.start for one in states]
-            self.widths_ = [one.width for one in states]
-            self.parts_ = [one.parts for one in states]
-            self.lows_, self.highs_ = [one.low for one in states], [one.high for one in states]
-            self.ratios_: list[Matrix] = []
-            self.included_: list[float] = []
+            fields = ("start", "width", "parts", "low", "high")  # plain lists, which a model file can hold
+            self.starts_, self.widths_, self.parts_, self.lows_, self.highs_ = (
+                [getattr(one, name) for one in states] for name in fields
+            )
             self.pools_: list[Floats] = [column.pool for column in columns]
-            for column in columns:
+            self.included_: list[float] = [column.included(prior) for column in columns]
+            self.ratios_: list[Matrix] = []
+            for column, included in zip(columns, self.included_, strict=True):
                 found = column.distributions(prior)
                 if response is not None:
                     found = _unmixed(found, shares, self.class_prior_, response)
                 ratio = np.log(np.maximum(found, _LEAST)) - np.log(np.maximum(column.pool, _LEAST))
-                self.included_.append(column.included(prior))
-                self.ratios_.append(self.included_[-1] * np.where(column.pool > 0, ratio, 0.0))
+                self.ratios_.append(included * np.where(column.pool > 0, ratio, 0.0))
 
     def _readings(self, parts: list[Part]) -> tuple[list[States], list[list[Outcomes]]]:
         recipes = [rows.source for rows in parts if rows.source is not None]
@@ -409,14 +405,19 @@ class EmpiricalBayesNaiveBayes(AnswersForReleased):
             high = np.maximum(np.max([rows.Z.max(axis=0) for rows in parts], axis=0), low + 1e-12)
             ranges = zip(low.tolist(), high.tolist(), strict=True)
             states = [States(place, 1, STATES, *ends) for place, ends in enumerate(ranges)]
-            return states, [_outcomes(None, states)] * len(parts)
+            return states, [[outcomes_of(Exact(), slice(one.start, one.start + 1), one) for one in states]] * len(parts)
         try:
             states = states_of(recipes[0])
             if any(states_of(recipe) != states for recipe in recipes):
                 raise UsageError(
                     "The releases have different columns or ranges, so they cannot be learned from together."
                 )
-            return states, [_outcomes(rows.source, states) for rows in parts]
+            exact = [(Exact(one.width), slice(one.start, one.start + one.width)) for one in states]
+            told = [
+                exact if rows.source is None else zip(rows.source.channels, rows.source.places, strict=True)
+                for rows in parts
+            ]
+            return states, [[outcomes_of(*way, one) for way, one in zip(ways, states, strict=True)] for ways in told]
         except NotApplicableError as error:
             raise UsageError(f"empirical-bayes-naive-bayes cannot read this release: {error}.") from None
 
@@ -424,11 +425,8 @@ class EmpiricalBayesNaiveBayes(AnswersForReleased):
         self, parts: list[Part], states: list[States], outcomes: list[list[Outcomes]], classes: int
     ) -> list[ColumnFit]:
         seen = [
-            [
-                Seen(found[place].counts(rows.Z, rows.y, classes), found[place].transition)
-                for rows, found in zip(parts, outcomes, strict=True)
-            ]
-            for place in range(len(states))
+            [Seen(one.counts(rows.Z, rows.y, classes), one.transition) for rows, one in zip(parts, column, strict=True)]
+            for column in zip(*outcomes, strict=True)
         ]
         flat = [
             np.append(np.full(one.parts, PSEUDO_ROWS / max(one.parts, 1)), np.full(one.count - one.parts, 0.5))
@@ -471,13 +469,6 @@ class EmpiricalBayesNaiveBayes(AnswersForReleased):
     def _states(self) -> list[States]:
         told = zip(self.starts_, self.widths_, self.parts_, self.lows_, self.highs_, strict=True)
         return [States(*one) for one in told]
-
-
-def _outcomes(recipe: Recipe | None, states: Sequence[States]) -> list[Outcomes]:
-    """What channels make of every column; without a recipe, of rows as they are."""
-    if recipe is None:
-        return [outcomes_of(Exact(one.width), slice(one.start, one.start + one.width), one) for one in states]
-    return [outcomes_of(*one) for one in zip(recipe.channels, recipe.places, states, strict=True)]
 
 
 def _unmixed(found: Matrix, seen: Floats, true: Floats, response: Matrix) -> Matrix:

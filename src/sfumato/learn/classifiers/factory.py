@@ -32,6 +32,10 @@ class Invariance:
 
 SINGLE_COLUMNS = Invariance("never", "It looks at single columns, and a rotation mixes them.")
 DISTANCES = Invariance("any centre", "It looks at nothing but distances, and a rotation keeps them.")
+PENALISED = Invariance(
+    "any centre",
+    "Rotated weights are as long as they were, and the intercept, which is not penalised, takes up the centre.",
+)
 
 
 class NamedClassifier(CheckedParameters, ABC):

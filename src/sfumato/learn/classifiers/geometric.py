@@ -26,6 +26,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from sfumato.core.array_types import Codes, Floats
+from sfumato.learn.classifiers.factory import DISTANCES, PENALISED, SINGLE_COLUMNS, Invariance
 from sfumato.learn.classifiers.reads_noise import GivesProbabilities, matrix_of_rows, rows_and_numbers, rows_and_targets
 from sfumato.table.neighbours.nearest import nearest
 
@@ -137,13 +138,11 @@ class NearestVote(GivesProbabilities):
 
 @dataclass(frozen=True)
 class NamedRegression:
-    """`make` gives an unfitted estimator: the class `of`, with what is `given`; when, why: whether predictions stay the
-    same under a rotation."""
+    """`make` gives an unfitted estimator: the class `of`, with what is `given`; `rotations`: what they change."""
 
     of: str
     given: Mapping[str, Any]
-    when: str
-    why: str
+    rotations: Invariance
 
     def make(self) -> Any:
         module, _, kind = self.of.rpartition(".")
@@ -151,29 +150,15 @@ class NamedRegression:
 
 
 REGRESSIONS: dict[str, NamedRegression] = {
-    "kernel-smoother": NamedRegression(
-        "sfumato.learn.classifiers.geometric.KernelRegression",
-        {},
-        "any centre",
-        "It looks at nothing but distances, and a rotation keeps them.",
-    ),
-    "linear": NamedRegression(
-        "sklearn.linear_model.Ridge",
-        {"alpha": 1.0},
-        "any centre",
-        "Rotated weights are as long as they were, and the intercept, which is not penalised, takes up the centre.",
-    ),
+    "kernel-smoother": NamedRegression(f"{__name__}.KernelRegression", {}, DISTANCES),
+    "linear": NamedRegression("sklearn.linear_model.Ridge", {"alpha": 1.0}, PENALISED),
     "least-squares": NamedRegression(
         "sklearn.linear_model.LinearRegression",
         {},
-        "any centre",
-        "Every plane of plain rows is a plane of rotated rows with the same residuals.",
+        Invariance("any centre", "Every plane of plain rows is a plane of rotated rows with the same residuals."),
     ),
     "tree": NamedRegression(
-        "sklearn.tree.DecisionTreeRegressor",
-        {"min_samples_leaf": 5, "random_state": 0},
-        "never",
-        "It looks at single columns, and a rotation mixes them.",
+        "sklearn.tree.DecisionTreeRegressor", {"min_samples_leaf": 5, "random_state": 0}, SINGLE_COLUMNS
     ),
 }
 
@@ -204,31 +189,23 @@ class _Smoother(BaseEstimator):  # type: ignore[misc]
     def _means(self, X: npt.ArrayLike) -> Floats:
         check_is_fitted(self)
         queries = matrix_of_rows(self, X)
-        step = max(1, BLOCK // max(1, len(self.rows_)))
-        blocks = [
-            _mean(cdist(queries[start : start + step], self.rows_), self.values_, self.width_, self.kernel)
-            for start in range(0, len(queries), step)
-        ]
-        return np.concatenate(blocks) if blocks else np.empty((0, self.values_.shape[1]))
+        step, found = max(1, BLOCK // max(1, len(self.rows_))), np.empty((len(queries), self.values_.shape[1]))
+        for start in range(0, len(queries), step):
+            distance = cdist(queries[start : start + step], self.rows_)
+            found[start : start + step] = _mean(distance, self.values_, self.width_, self.kernel)
+        return found
 
     def _best_width(self) -> float:
         """Of a ladder from near neighbours to the whole table: least squared error of rows left out in turn."""
-        rng = np.random.default_rng(0)
-        some = rng.permutation(len(self.rows_))[:MOST_ROWS]
+        some = np.random.default_rng(0).permutation(len(self.rows_))[:MOST_ROWS]
         held = np.arange(min(len(some), MOST_HELD_OUT))
         distance = cdist(self.rows_[some[held]], self.rows_[some])
         distance[held, held] = np.inf
-        if len(some) < 2:
-            return 1.0
-        near = float(np.median(distance.min(axis=1)))
-        far = float(np.median(distance[np.isfinite(distance)]))
-        if not far > 0:
-            return 1.0  # all rows are the same: every width says the same
+        if len(some) < 2 or not (far := float(np.median(distance[np.isfinite(distance)]))) > 0:
+            return 1.0  # there is one row, or all are the same: every width says the same
+        near, values = float(np.median(distance.min(axis=1))), self.values_[some]
         ladder = np.geomspace(max(near / 2.0, far / 200.0), far, WIDTHS)
-        truth = self.values_[some[held]]
-        losses = [
-            float(np.mean((_mean(distance, self.values_[some], width, self.kernel) - truth) ** 2)) for width in ladder
-        ]
+        losses = [np.mean((_mean(distance, values, width, self.kernel) - values[held]) ** 2) for width in ladder]
         return float(ladder[int(np.argmin(losses))])
 
 

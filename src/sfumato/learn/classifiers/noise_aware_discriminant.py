@@ -18,6 +18,7 @@ from sfumato.learn.classifiers.reads_noise import (
     GivesProbabilities,
     Part,
     ReadsNoise,
+    log_shares,
     recipe_of,
     response_matrix,
     softmax,
@@ -43,6 +44,9 @@ from sfumato.reconstruction.reconstruct import Described
 # scaled to all of them.
 
 
+_LEAST, _RIDGE = 1e-9, 1e-8
+
+
 @dataclass(frozen=True)
 class ClassMoments:
     """Per class: estimated number of rows, mean, covariance of plain rows, and the covariance that was removed."""
@@ -55,42 +59,30 @@ class ClassMoments:
     """The share of rows that report two columns together, on average."""
 
 
-@dataclass(frozen=True)
-class _Sums:
-    """Over the rows of one part, by class: rows (k), x (k x d), x x' (k x d x d), and what noise added to the last."""
-
-    rows: Floats
-    first: Floats
-    second: Floats
-    noise: Floats
-    precision: Floats
-    seen: float = 1.0
-
-
 def class_moments(parts: Sequence[Part], classes: int) -> ClassMoments:
     """One estimate from all parts. Parts weigh, entry by entry, by their rows over the variance of their entries."""
     centre = np.full(parts[0].Z.shape[1], 0.5)  # the middle of every range, so that little cancels
     if all(part.source is None for part in parts):
         centre = np.concatenate([part.Z for part in parts]).mean(axis=0)
-    sums = [_part_sums(part, classes, centre) for part in parts]
-    counts = np.sum([one.rows for one in sums], axis=0)
-    weights = [one.precision for one in sums]
-    cross = [np.sqrt(np.outer(weight, weight)) for weight in weights]
-    tiny = 1e-9
-    total = sum(w[None, :] * one.rows[:, None] for w, one in zip(weights, sums, strict=True))
-    means = sum(w * one.first for w, one in zip(weights, sums, strict=True)) / np.maximum(total, tiny)
-    entries = np.maximum(sum(c * one.rows[:, None, None] for c, one in zip(cross, sums, strict=True)), tiny)
-    second = sum(c * one.second for c, one in zip(cross, sums, strict=True)) / entries
-    removed = sum(c * one.noise for c, one in zip(cross, sums, strict=True)) / entries
-    covariances = second - means[:, :, None] * means[:, None, :]
+    rows, first, second, noise, precision, seen = (
+        np.array(one) for one in zip(*(_part_sums(part, classes, centre) for part in parts), strict=True)
+    )
+    counts, weight = rows.sum(axis=0), precision[:, None]
+    means = (weight * first).sum(axis=0) / np.maximum((weight * rows[:, :, None]).sum(axis=0), _LEAST)
+    cross = np.sqrt(weight[..., None] * weight[:, :, None])
+    entries = np.maximum((cross * rows[:, :, None, None]).sum(axis=0), _LEAST)
+    covariances = (cross * second).sum(axis=0) / entries - means[:, :, None] * means[:, None, :]
     unbiased = np.maximum(counts, 2.0) / (np.maximum(counts, 2.0) - 1.0)
-    seen = float(np.average([one.seen for one in sums], weights=[len(part.y) for part in parts]))
-    return ClassMoments(counts, means + centre, covariances * unbiased[:, None, None], removed, seen)
+    removed = (cross * noise).sum(axis=0) / entries
+    share = float(np.average(seen, weights=[len(part.y) for part in parts]))
+    return ClassMoments(counts, means + centre, covariances * unbiased[:, None, None], removed, share)
 
 
-def _part_sums(part: Part, classes: int, centre: Floats) -> _Sums:
-    columns, recipe = columns_of_part(part, ranges=False), recipe_of(part.source)
-    noises = [_Noise.of(one, one.described) for one in columns if one.described is not None and one.is_noisy]
+def _part_sums(part: Part, classes: int, centre: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats, float]:
+    """Of one part, by class: rows (k), x (k x d), x x' (k x d x d) and what noise added to that; the precision of every
+    column, and the share of rows that report two columns together."""
+    recipe = recipe_of(part.source)
+    noises = [_Noise.of(one) for one in columns_of_part(part, ranges=False) if one.is_noisy]
     W = part.Z.copy()
     for noise in noises:
         noise.unbias(part.Z, W)
@@ -99,7 +91,8 @@ def _part_sums(part: Part, classes: int, centre: Floats) -> _Sums:
     inverse: Floats = np.eye(classes)
     if part.label_keep < 1.0 and classes > 1:
         inverse = np.asarray(np.linalg.inv(response_matrix(part.label_keep, classes)), dtype=np.float64)
-    rows = inverse @ np.array([m.sum() for m in mine], dtype=np.float64)
+    counts = np.array([m.sum() for m in mine], dtype=np.float64)
+    rows = inverse @ counts
     sums, squares, pairs = zip(*(_reported_sums(W[m]) for m in mine), strict=True)
     first, second = inverse @ np.array(sums), np.tensordot(inverse, np.array(squares), axes=1)
     plain = second.copy()
@@ -109,9 +102,7 @@ def _part_sums(part: Part, classes: int, centre: Floats) -> _Sums:
         plain -= rows[:, None, None] * shared.between(recipe.width)
     spread, share = np.nanvar(W, axis=0), np.mean(~np.isnan(W), axis=0)
     precision = share / np.where(spread > 0, spread, 1.0)
-    return _Sums(
-        rows, first, plain, second - plain, precision, float(np.average(pairs, weights=[m.sum() for m in mine]))
-    )
+    return rows, first, plain, second - plain, precision, float(np.average(pairs, weights=counts))
 
 
 def _reported_sums(W: Floats) -> tuple[Floats, Floats, float]:
@@ -142,7 +133,9 @@ class _Noise:
     relative: float = 0.0
 
     @classmethod
-    def of(cls, column: ReleaseColumn, one: Described) -> _Noise:
+    def of(cls, column: ReleaseColumn) -> _Noise:
+        one = column.described
+        assert one is not None  # it would not be noisy
         if one.is_categorical or one.noise is None:
             return cls(column, one)
         if not isinstance(one.noise, OperatorNoise):
@@ -198,15 +191,13 @@ class _Noise:
             fresh -= 0.5 * (shares[:, :, None] + shares[:, None, :]) - 0.25 * rows[:, None, None]
             second[:, block, block] = fresh
             return
-        start, keep = column.start, one.missing_keep if one.missing_keep is not None else 1.0
+        start, keep = column.start, 1.0 if one.missing_keep is None else one.missing_keep
         u = (column.values(Z) - self.shift) / self.factor
-        shown = ~np.isnan(u)
-        u = np.where(shown, u, 0.0)
-        there, sums = column.reported(Z), []
-        for m in mine:
-            scale = m.sum() / max(1, there[m].sum())
-            sums.append(np.array([shown[m].sum(), u[m].sum(), (u[m] ** 2).sum()]) * scale)
-        told = inverse @ np.array(sums)
+        moments = np.array([~np.isnan(u), np.nan_to_num(u), np.nan_to_num(u) ** 2])
+        there = column.reported(Z)
+        told = inverse @ np.array(
+            [moments.compress(m, axis=1).sum(axis=1) * (m.sum() / max(1, there[m].sum())) for m in mine]
+        )
         middle, empty = column.low + 0.5 * column.width, np.zeros(len(rows))
         if one.missing_keep is not None:
             empty = first[:, column.stop - 1] + 0.5 * rows
@@ -220,7 +211,6 @@ class _Noise:
 
 
 KINDS = ("linear", "quadratic")
-_RIDGE = 1e-8
 
 
 @dataclass(eq=False, repr=False)
@@ -279,9 +269,7 @@ class NoiseAwareDiscriminant(GivesProbabilities, ReadsNoise):
         if self.kind == "linear":
             self.covariance_ = linear
             self.coef_ = np.linalg.solve(linear, self.means_.T).T
-            self.intercept_ = np.log(np.maximum(self.class_prior_, 1e-300)) - 0.5 * np.sum(
-                self.coef_ * self.means_, axis=1
-            )
+            self.intercept_ = log_shares(self.class_prior_) - 0.5 * np.sum(self.coef_ * self.means_, axis=1)
             return
         more = float(self.n_features_in_ if self.pooled_rows is None else self.pooled_rows)
         own = [
@@ -289,11 +277,9 @@ class NoiseAwareDiscriminant(GivesProbabilities, ReadsNoise):
             for c, n in zip(found.covariances, found.removed, strict=True)
         ]
         trust = np.where(rows >= 2.0, rows, 0.0)
-        blended = (
-            (t * one + more * linear) / (t + more) if t + more > 0 else linear
-            for t, one in zip(trust, own, strict=True)
+        self.covariance_ = np.array(
+            [(t * c + more * linear) / (t + more) if t + more > 0 else linear for t, c in zip(trust, own, strict=True)]
         )
-        self.covariance_ = np.array(list(blended))
 
     def _kappa(self, rows: float) -> float:
         return float(min(1.0, self.floor * np.sqrt(self.n_features_in_ / max(rows, 1.0))))
@@ -318,26 +304,25 @@ class NoiseAwareDiscriminant(GivesProbabilities, ReadsNoise):
         if (shared := apart(recipe.channels)) is not None:
             added += shared.between(recipe.width)
         own = self.covariance_ if self.kind == "quadratic" else [self.covariance_] * len(self.classes_)
-        scores = np.empty((len(rows), len(self.classes_)))
-        for code, (mean, covariance) in enumerate(zip(self.means_, own, strict=True)):
-            seen = gain @ covariance @ gain.T + added + _RIDGE * np.eye(recipe.width)
-            scores[:, code] = log_normal(rows, gain @ mean + offset, seen)
-        return softmax(scores + np.log(np.maximum(self.class_prior_, 1e-300)))
+        seen = [gain @ covariance @ gain.T + added + _RIDGE * np.eye(recipe.width) for covariance in own]
+        return softmax(normal_scores(rows, [gain @ mean + offset for mean in self.means_], seen, self.class_prior_))
 
     def _scores(self, rows: Floats) -> Floats:
         if self.kind == "linear":
             return np.asarray(rows @ self.coef_.T + self.intercept_)
-        scores = np.empty((len(rows), len(self.classes_)))
-        for code, (mean, covariance) in enumerate(zip(self.means_, self.covariance_, strict=True)):
-            scores[:, code] = log_normal(rows, mean, covariance)
-        return np.asarray(scores + np.log(np.maximum(self.class_prior_, 1e-300)))
+        return normal_scores(rows, self.means_, self.covariance_, self.class_prior_)
 
 
-def log_normal(rows: Floats, mean: Floats, covariance: Floats) -> Floats:
-    """Up to a constant."""
-    root = np.linalg.cholesky(covariance)
-    away = np.linalg.solve(root, (rows - mean).T)
-    return np.asarray(-0.5 * np.sum(away**2, axis=0) - np.log(np.diag(root)).sum())
+def normal_scores(
+    rows: Floats, means: Sequence[Floats] | Floats, covariances: Sequence[Floats] | Floats, prior: Floats
+) -> Floats:
+    """Log-probabilities of normal classes with these shares, up to a constant."""
+    scores = np.empty((len(rows), len(prior)))
+    for code, (mean, covariance) in enumerate(zip(means, covariances, strict=True)):
+        root = np.linalg.cholesky(covariance)
+        away = np.linalg.solve(root, (rows - mean).T)
+        scores[:, code] = -0.5 * np.sum(away**2, axis=0) - np.log(np.diag(root)).sum()
+    return np.asarray(scores + log_shares(prior))
 
 
 def possible_covariance(estimate: Floats, noise: Floats, kappa: float, spread: Floats) -> Floats:

@@ -83,20 +83,19 @@ def _move_numbers(
 ) -> None:
     column, cells = one.column, found.cells
     assert cells is not None
-    values, empty = column.values(one.Z), column.missing(one.Z)
+    values, empty = one.values, column.missing(one.Z)
     raw = np.full(len(values), column.low + 0.5 * column.width)  # where a missing value stands
     for code, rows in enumerate(mine):
         if column.has_indicator and len(rows):
             shares = np.array([1.0 - found.missing[code], found.missing[code]])
             empty[rows] = moved_codes(empty[rows].astype(np.int64), shares, rng).astype(bool)
         shown = rows[~empty[rows]]
-        if len(shown):
-            here = values[shown]
-            hidden = np.isnan(here)  # reported missing, and now to have a value: the rank of another row's, at random
-            if hidden.any():
-                known = here[~hidden]
-                here[hidden] = rng.choice(known, int(hidden.sum())) if len(known) else 0.0
-            raw[shown] = by_rank(here, cells, found.mass[code], middles)
+        here = values[shown]
+        hidden = np.isnan(here)  # reported missing, and now to have a value: the rank of another row's, at random
+        if hidden.any():
+            known = here[~hidden]
+            here[hidden] = rng.choice(known, int(hidden.sum())) if len(known) else 0.0
+        raw[shown] = by_rank(here, cells, found.mass[code], middles)
     there = column.reported(one.Z)
     Z[there, column.start] = column.encoded(raw[there])
     if column.has_indicator:
@@ -105,14 +104,12 @@ def _move_numbers(
 
 def by_rank(values: Floats, cells: Cells, mass: Floats, middles: bool = False) -> Floats:
     """The r-th smallest of n values becomes the (r - 1/2) / n quantile, or the middle of the cell that it lies in."""
-    order = np.argsort(values)
-    share = (np.arange(len(values)) + 0.5) / len(values)
-    found = np.empty(len(values))
+    share, found = (np.arange(len(values)) + 0.5) / len(values), np.empty(len(values))
     if middles:
-        cell = np.searchsorted(np.cumsum(mass)[:-1], share * mass.sum(), side="left")
-        found[order] = cells.middles[cell]
+        quantiles = cells.middles[np.searchsorted(np.cumsum(mass)[:-1], share * mass.sum(), side="left")]
     else:
-        found[order] = Density("", cells, mass).quantiles(share)
+        quantiles = Density("", cells, mass).quantiles(share)
+    found[np.argsort(values)] = quantiles
     return found
 
 
@@ -296,19 +293,17 @@ class ReconstructedNaiveBayes(AnswersForReleased):
         self.mass_: list[Floats] = []
         self.missing_: list[Floats] = []
         with threadpool_limits(1, user_api="blas"):  # many small products: threads would only wait for each other
-            for column in slices(parts):
-                found = class_densities(column, k, method=method, intervals=self.intervals)
+            for slice_ in slices(parts):
+                found = class_densities(slice_, k, method=method, intervals=self.intervals)
                 if found is not None:
                     true = found if response is None else found.unmixed(prior, response)
-                    self._keep(column[0].column, true, rows)
+                    self._keep(slice_[0].column, true, rows)
 
     def _keep(self, column: ReleaseColumn, found: ClassDensities, rows: int) -> None:
         """Smoothed masses, with edges in the matrix's own units."""
-        weight = np.maximum(self.class_prior_ * rows, 0.0)[:, None]
-        self.mass_.append((weight * found.mass + self.pseudo_rows * found.overall) / (weight + self.pseudo_rows))
-        missing = (weight[:, 0] * found.missing + self.pseudo_rows * found.overall_missing) / (
-            weight[:, 0] + self.pseudo_rows
-        )
+        own, more = np.maximum(self.class_prior_ * rows, 0.0), self.pseudo_rows
+        self.mass_.append((own[:, None] * found.mass + more * found.overall) / (own[:, None] + more))
+        missing = (own * found.missing + more * found.overall_missing) / (own + more)
         self.missing_.append(missing if column.has_indicator else np.zeros(0))
         self.starts_.append(column.start)
         self.stops_.append(column.stop)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -26,8 +27,8 @@ from sfumato.learn.classifiers.empirical_bayes import (
     states_of,
     states_of_group,
 )
-from sfumato.learn.classifiers.noise_aware_discriminant import log_normal
-from sfumato.learn.classifiers.reads_noise import GivesProbabilities, Part, ReadsNoise, recipe_of, softmax
+from sfumato.learn.classifiers.noise_aware_discriminant import normal_scores
+from sfumato.learn.classifiers.reads_noise import GivesProbabilities, Part, ReadsNoise, log_shares, recipe_of, softmax
 from sfumato.mechanisms import Mechanism
 from sfumato.noise.response import mean_length
 from sfumato.table import Column, Encoding, Group, Schema
@@ -99,17 +100,17 @@ def moments_of(rows: Part, classes: int) -> tuple[FeatureSpace, FeatureMoments]:
     if not recipe.is_columnwise:
         raise NotApplicableError("it reads the source's columns, and this release mixes them")
     states = states_of(recipe)
-    told = [
-        p
-        for p, one in enumerate(recipe.encoding.groups)
-        if not one.is_constant and len(one.column.categories or "no") > 1
+    readers = [
+        (group, state, outcomes_of(channel, place, state))
+        for group, state, channel, place in zip(
+            recipe.encoding.groups, states, recipe.channels, recipe.places, strict=True
+        )
+        if not group.is_constant and len(group.column.categories or "no") > 1
     ]
-    readers = [(p, states[p], outcomes_of(recipe.channels[p], recipe.places[p], states[p])) for p in told]
     if not readers:
         raise NotApplicableError("no column tells anything")
-    groups = tuple(recipe.encoding.groups[place] for place, _, _ in readers)
-    shares = (_cells(out, state, rows, classes, recipe.encoding.groups[p]) for p, state, out in readers)
-    space = FeatureSpace(groups, Marginals(tuple(shares)))
+    shares = tuple(_cells(outcomes, state, rows, classes, group) for group, state, outcomes in readers)
+    space = FeatureSpace(tuple(group for group, _, _ in readers), Marginals(shares))
     scores = [
         _Scores.of(outcomes, at_states(space, place, state), rows, classes)
         for place, (_, state, outcomes) in enumerate(readers)
@@ -128,18 +129,15 @@ def _cells(outcomes: Outcomes, states: States, rows: Part, classes: int, group: 
 
 def at_states(space: FeatureSpace, place: int, states: States) -> Matrix:
     """Features of one column at the middle of every state."""
-    group = space.groups[place]
-    if states.parts:
-        middles = np.zeros((states.count, group.width))
-        inside = (np.arange(states.parts) + 0.5) / states.parts
-        middles[: states.parts, 0] = states.low + (states.high - states.low) * inside
-        middles[states.parts :, -1] = 1.0
-    else:
-        middles = np.eye(group.width)
+    group, marginals = space.groups[place], Marginals((space.marginals.shares[place],))
     X = np.zeros((states.count, group.start + group.width))
-    X[:, group.slice] = middles
-    alone = Marginals((space.marginals.shares[place],))
-    return alone.features((group,), X)
+    if states.parts:
+        inside = (np.arange(states.parts) + 0.5) / states.parts
+        X[: states.parts, group.start] = states.low + (states.high - states.low) * inside
+        X[states.parts :, -1] = 1.0
+    else:
+        X[:, group.slice] = np.eye(group.width)
+    return marginals.features((group,), X)
 
 
 @dataclass(frozen=True)
@@ -175,18 +173,14 @@ def _joined(scores: Sequence[_Scores]) -> FeatureMoments:
     together, variances = np.eye(ends[-1]), np.zeros((ends[-1], ends[-1]))
     reported = [~np.isnan(one.psi[:, 0]) for one in scores]
     filled = [np.nan_to_num(one.psi) for one in scores]
-    for i in range(len(scores)):
-        for j in range(i):
-            n = int((reported[i] & reported[j]).sum())
-            a, b = blocks[i], blocks[j]
-            if n:
-                found = scores[i].inverse @ (filled[i].T @ filled[j]) @ scores[j].inverse / n
-                spread = np.outer(np.diag(scores[i].inverse), np.diag(scores[j].inverse)) / n
-            else:
-                found = np.zeros((a.stop - a.start, b.stop - b.start))
-                spread = np.full(found.shape, LARGE)
-            together[a, b], variances[a, b] = found, spread
-            together[b, a], variances[b, a] = found.T, variances[a, b].T
+    for j, i in itertools.combinations(range(len(scores)), 2):
+        a, b, n = blocks[i], blocks[j], int((reported[i] & reported[j]).sum())
+        variances[a, b] = LARGE
+        together[a, b] = 0.0
+        if n:
+            together[a, b] = scores[i].inverse @ (filled[i].T @ filled[j]) @ scores[j].inverse / n
+            variances[a, b] = np.outer(np.diag(scores[i].inverse), np.diag(scores[j].inverse)) / n
+        together[b, a], variances[b, a] = together[a, b].T, variances[a, b].T
     means, spreads = np.hstack([one.means for one in scores]), np.hstack([one.variances for one in scores])
     return FeatureMoments(means, spreads, together, variances)
 
@@ -338,7 +332,7 @@ class PrivateDiscriminant(GivesProbabilities, ReadsNoise):
         self.within_ = (turned * own) @ turned.T
         inverse = (turned / own) @ turned.T
         self.coef_ = deviations @ inverse
-        self.intercept_ = np.log(np.maximum(self.class_prior_, 1e-300)) - 0.5 * (self.coef_ * deviations).sum(axis=1)
+        self.intercept_ = log_shares(self.class_prior_) - 0.5 * (self.coef_ * deviations).sum(axis=1)
         self.quadratic_: list[Matrix] = []
         if found.by_class is not None and found.own_variances is not None and found.epsilon >= QUADRATIC_FROM:
             root = turned / np.sqrt(own)
@@ -349,19 +343,15 @@ class PrivateDiscriminant(GivesProbabilities, ReadsNoise):
     def predict_proba(self, X: npt.ArrayLike) -> Floats:
         """Probabilities of the classes of plain rows."""
         if self.members_:
-            scores = np.log(np.maximum(self.class_prior_, 1e-300))[None, :]
+            scores = log_shares(self.class_prior_)[None, :]
             for member, weight in zip(self.members_, self.weights_, strict=True):
-                told, own = member.predict_proba(X), member.class_prior_
-                scores = scores + weight * (np.log(np.maximum(told, 1e-300)) - np.log(np.maximum(own, 1e-300)))
+                scores = scores + weight * (log_shares(member.predict_proba(X)) - log_shares(member.class_prior_))
             return softmax(scores)
         f = self._space().of(self._queries(X))
         linear = softmax(f @ self.coef_.T + self.intercept_)
         if not self.quadratic_:
             return linear
-        scores = np.empty(linear.shape)
-        for code, (mean, covariance) in enumerate(zip(self.means_, self.quadratic_, strict=True)):
-            scores[:, code] = log_normal(f, mean, covariance)
-        scores += np.log(np.maximum(self.class_prior_, 1e-300))
+        scores = normal_scores(f, self.means_, self.quadratic_, self.class_prior_)
         return (linear + softmax(scores)) / 2.0
 
     def predict_proba_released(self, Z: npt.ArrayLike, source: Recipe | Card | Mechanism) -> Floats:
@@ -385,7 +375,7 @@ class PrivateDiscriminant(GivesProbabilities, ReadsNoise):
         stretch = recipe.map.stretches
         spread = vector.scale**2 * np.diag(stretch**-2) + vector.tail / mean_length(vector.near, vector.tail) * both
         weights = np.linalg.solve(spread, self.means_.T)
-        scores = np.tile(np.log(np.maximum(self.class_prior_, 1e-300)), (len(rows), 1))
+        scores = np.tile(log_shares(self.class_prior_), (len(rows), 1))
         scores[there] += (part[there] / stretch) @ weights - 0.5 * (self.means_.T * weights).sum(axis=0)
         return softmax(scores)
 
@@ -399,15 +389,15 @@ class PrivateDiscriminant(GivesProbabilities, ReadsNoise):
 def _shrunk_covariance(found: FeatureMoments) -> tuple[Matrix, float]:
     """Off-diagonals by how much of their mean square is above chance; the diagonal is one by the features' making."""
     m = len(found.together)
-    off = ~np.eye(m, dtype=bool) & (found.variances_together > 0) & (found.variances_together < 1e8)
+    known = (found.variances_together > 0) & (found.variances_together < 1e8)
+    off = ~np.eye(m, dtype=bool) & known
     if not off.any():
         return np.eye(m), 0.0
-    weights = 1.0 / found.variances_together[off]
-    signal = float((weights * (found.together[off] ** 2 - found.variances_together[off])).sum() / weights.sum())
-    signal = max(signal, 0.0)
-    shrunk = np.eye(m)
-    trust = signal / (signal + found.variances_together[off]) if signal else np.zeros(int(off.sum()))
-    shrunk[off] = trust * np.clip(found.together[off], -1.0, 1.0)
+    seen, variances, shrunk = found.together[off], found.variances_together[off], np.eye(m)
+    weights = 1.0 / variances
+    signal = max(float((weights * (seen**2 - variances)).sum() / weights.sum()), 0.0)
+    trust = signal / (signal + variances) if signal else np.zeros(len(variances))
+    shrunk[off] = trust * np.clip(seen, -1.0, 1.0)
     return (shrunk + shrunk.T) / 2.0, float(np.mean(trust))
 
 
@@ -419,20 +409,15 @@ def _shrunk_deviations(
     With how much likelier what was seen is so than without any deviations, as a logarithm. `together`: what is found
     will be averaged with other estimates, until it is so many times as precise.
     """
-    seen = deviations @ vectors
-    noise = variances @ vectors**2
-    classes = len(seen)
+    seen, noise, classes = deviations @ vectors, variances @ vectors**2, len(deviations)
 
     def log_likelihood(prior: Floats | float) -> float:
         total = prior + noise
         return -0.5 * float((seen**2 / total + np.log(total)).sum()) * (classes - 1) / classes
 
-    weights, means = [], []
-    for power in POWERS:
-        for spread in SPREADS:
-            prior = spread * values**power
-            weights.append(log_likelihood(prior))
-            means.append(seen * prior / (prior + noise / together))
+    priors = [spread * values**power for power in POWERS for spread in SPREADS]
+    weights = [log_likelihood(prior) for prior in priors]
+    means = [seen * prior / (prior + noise / together) for prior in priors]
     share = np.exp(np.array(weights) - max(weights))
     evidence = max(weights) + math.log(float(share.mean())) - log_likelihood(0.0)
     share /= share.sum()
@@ -444,10 +429,9 @@ def _own_covariance(seen: Matrix, variances: Matrix, within: Matrix, root: Matri
     away = seen - within
     signal = max(float((away**2 - variances).mean()), 0.0)
     trust = signal / (signal + variances) if signal else np.zeros(away.shape)
-    relative = np.linalg.eigh(root.T @ (trust * away) @ root)
-    scaled = np.clip(1.0 + relative[0], 1.0 / WIDEST, WIDEST)
-    back = np.linalg.inv(root).T @ relative[1]
-    found = (back * scaled) @ back.T
+    values, vectors = np.linalg.eigh(root.T @ (trust * away) @ root)
+    back = np.linalg.inv(root).T @ vectors
+    found = (back * np.clip(1.0 + values, 1.0 / WIDEST, WIDEST)) @ back.T
     return np.asarray((found + found.T) / 2.0)
 
 

@@ -410,7 +410,12 @@ class AnswersForReleased(GivesProbabilities, ReadsNoise):
 
     def _prior_scores(self, rows: int) -> Floats:
         """Log-probabilities of the classes before anything is seen, for so many rows."""
-        return np.repeat(np.log(np.maximum(self.class_prior_, 1e-300))[None, :], rows, axis=0)
+        return np.tile(log_shares(self.class_prior_), (rows, 1))
+
+
+def log_shares(shares: Floats) -> Floats:
+    """Logarithms; finite where a share is 0."""
+    return np.log(np.maximum(shares, 1e-300))
 
 
 def softmax(scores: Floats) -> Floats:

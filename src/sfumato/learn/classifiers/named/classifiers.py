@@ -8,6 +8,7 @@ from typing import Any
 from sfumato.core.accepted import Between, Either, Flag, Nothing, Positive, Whole, Word
 from sfumato.learn.classifiers.factory import (
     DISTANCES,
+    PENALISED,
     SCALED,
     SINGLE_COLUMNS,
     Invariance,
@@ -355,10 +356,7 @@ class Logistic(NamedClassifier):
     name = "logistic"
     fixed = MappingProxyType({"kind": "logistic"})
     own_types = ("geometric.Hyperplanes",)
-    rotations = Invariance(
-        "any centre",
-        "Rotated weights are as long as they were, and the intercept, which is not penalised, takes up the centre.",
-    )
+    rotations = PENALISED
 
     penalty: float = parameter(
         Positive(), "Weight of the squared length of the weights, beside the sum of the rows' losses.", default=1.0
