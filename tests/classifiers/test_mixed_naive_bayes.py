@@ -6,7 +6,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sfumato.learn.classifiers.factory import make_classifier
-from sfumato.learn.classifiers.mixed_naive_bayes import MixedNaiveBayes, one_hot_groups
+from sfumato.learn.classifiers.survey_bits import MixedNaiveBayes, one_hot_groups
 
 
 @parametrize_with_checks([MixedNaiveBayes()])

@@ -24,6 +24,7 @@ MOVED = {
     "sfumato.learn.classifiers.hyperplanes": "sfumato.learn.classifiers.geometric",
     "sfumato.learn.classifiers.kernel_smoother": "sfumato.learn.classifiers.geometric",
     "sfumato.learn.classifiers.label_noise": "sfumato.learn.classifiers.reads_noise",
+    "sfumato.learn.classifiers.mixed_naive_bayes": "sfumato.learn.classifiers.survey_bits",
     "sfumato.learn.classifiers.nearest_vote": "sfumato.learn.classifiers.geometric",
     "sfumato.learn.classifiers.reconstructed_naive_bayes": "sfumato.learn.classifiers.on_reconstruction",
 }

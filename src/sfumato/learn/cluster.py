@@ -23,8 +23,7 @@ from sfumato.learn.mining.choosing import (
     fit_mixture,
     stability,
 )
-from sfumato.learn.mining.seen import Mined, Part, Seen, file_order, parts_of, see
-from sfumato.learn.releases import pooled
+from sfumato.learn.mining.seen import Mined, Part, Seen, file_order, parts_of, pooled, see
 from sfumato.release.release import Release, Releases
 from sfumato.table import open_table
 

@@ -23,7 +23,7 @@ from sfumato.core.files import write_whole
 from sfumato.core.progress import Progress, silent
 from sfumato.guarantee import Card
 from sfumato.learn.asked import ReconstructAsked
-from sfumato.learn.releases import check_apart
+from sfumato.learn.mining.seen import check_apart
 from sfumato.noise import Law, OperatorNoise, Uniform, make_operator
 from sfumato.noise.expression import parse_expression
 from sfumato.noise.laws import SumLaw

@@ -22,8 +22,7 @@ from sfumato.core.asked import asks
 from sfumato.core.errors import CardError, UsageError
 from sfumato.learn.asked import RegressAsked
 from sfumato.learn.classifiers.geometric import REGRESSIONS
-from sfumato.learn.mining.seen import Mined, Part, Piece, file_order, parts_of, pieces_of
-from sfumato.learn.releases import pooled
+from sfumato.learn.mining.seen import Mined, Part, Piece, file_order, parts_of, pieces_of, pooled
 from sfumato.release.release import Release, Releases
 from sfumato.table import Group
 

@@ -25,9 +25,8 @@ from sfumato.core.array_types import Codes, Floats
 from sfumato.core.asked import asks
 from sfumato.core.errors import UsageError
 from sfumato.learn.asked import RulesAsked
-from sfumato.learn.mining.seen import Mined, Part, parts_of, pieces_of
+from sfumato.learn.mining.seen import Mined, Part, parts_of, pieces_of, pooled
 from sfumato.learn.mining.whole_answers import WholeAnswers
-from sfumato.learn.releases import pooled
 from sfumato.release.release import Release, Releases
 
 MOST_SETS = 100_000

@@ -17,8 +17,8 @@ from sfumato.learn.asked import TrainAsked
 from sfumato.learn.classifiers.factory import CLASSIFIERS, Choice, choose_classifier, make_classifier
 from sfumato.learn.classifiers.reads_noise import Part, mean_keep
 from sfumato.learn.classifiers.training import answers_plain_rows, fit_on_parts, public_map
+from sfumato.learn.mining.seen import pooled
 from sfumato.learn.model import FORMAT, VERSION, Model
-from sfumato.learn.releases import pooled
 from sfumato.noise.response import onto_simplex
 from sfumato.release.release import Releases
 

@@ -116,10 +116,10 @@ class NoiseSummary:
             values = np.atleast_1d(np.asarray(given, dtype=np.float64))
             if values.ndim != 1 or np.isnan(values).any() or (values < 0).any():
                 raise ValueError(f"The '{name}' of a NoiseSummary must be a list of numbers >= 0.")
-            if name != "neglected_variances" and len(values) != len(self.noise_variance):
+            if name != "neglected_variances" and len(values) != (wanted := len(self.noise_variance)):
                 raise ValueError(
-                    f"The '{name}' of a NoiseSummary must have one entry per retained component "
-                    f"({len(self.noise_variance)}). Got {len(values)} instead."
+                    f"The '{name}' of a NoiseSummary must have one entry per retained component ({wanted}). "
+                    f"Got {len(values)} instead."
                 )
             object.__setattr__(self, name, values)
 
@@ -194,22 +194,17 @@ def noise_summary(recipe: Recipe | None, width: int) -> NoiseSummary:
     if recipe is None:
         return NoiseSummary(noise_variance=np.zeros(width), noise_fourth_moment=np.zeros(width))
     variance, fourth = np.zeros(recipe.width), np.zeros(recipe.width)
+    answers = []
     for place, channel in zip(recipe.places, recipe.channels, strict=True):
         variance[place.start], fourth[place.start] = channel.added_moments
+        if recipe.is_columnwise and channel.width > 1 and not channel.numbers and not channel.is_exact:
+            answers.append((place.start, place.stop, channel.kept))
     known = recipe.map.variances if isinstance(recipe.map, Affine) else None
-    kept = len(recipe.channels)
-    return NoiseSummary(
-        noise_variance=variance,
-        noise_fourth_moment=fourth,
-        retained_variances=None if known is None else known[:kept],
-        neglected_variances=None if known is None else known[kept:],
-        factors=FactorNoise.of(recipe) if recipe.is_columnwise else None,
-        answers=tuple(
-            (place.start, place.stop, channel.kept)
-            for place, channel in zip(recipe.places, recipe.channels, strict=True)
-            if recipe.is_columnwise and channel.width > 1 and not channel.numbers and not channel.is_exact
-        ),
-    )
+    kept = neglected = None
+    if known is not None:
+        kept, neglected = known[: len(recipe.channels)], known[len(recipe.channels) :]
+    factors = FactorNoise.of(recipe) if recipe.is_columnwise else None
+    return NoiseSummary(variance, fourth, kept, neglected, factors, tuple(answers))
 
 
 # How much votes say: a posterior from votes, measured on the released rows themselves.
@@ -285,8 +280,7 @@ class VoteEvidence(NamedTuple):
         away = np.sum((votes[:, None, :] - self.means) ** 2, axis=2)
         scores = -0.5 * away / self.variances - 0.5 * (len(prior) - 1) * np.log(self.variances)
         density = np.exp(scores - scores.max(axis=1, keepdims=True))
-        commonest = density[:, [int(prior.argmax())]]
-        found = prior * (self.beliefs * density + (1.0 - self.beliefs) * commonest)
+        found = prior * (self.beliefs * density + (1.0 - self.beliefs) * density[:, [int(prior.argmax())]])
         whole = found.sum(axis=1, keepdims=True)
         return np.where(whole > 0, found / np.where(whole > 0, whole, 1.0), prior)
 

@@ -70,6 +70,14 @@ class NeighbourLadder:
         return np.asarray(votes.cumsum(axis=0).argmax(axis=2))
 
 
+def votes_of(near: tuple[Floats, Codes], codes: Codes, classes: int, power: int) -> Floats:
+    """What the nearest rows of every query, at these distances, say of each class."""
+    distance, index = near
+    votes = np.zeros((len(distance), classes))
+    np.add.at(votes, (np.arange(len(distance))[:, None], codes[index]), vote_weights(distance, power))
+    return votes
+
+
 def vote_weights(distance: Floats, power: int) -> Floats:
     """1 / distance^power over that of the nearest, so that none is infinite; rows at distance zero vote alone."""
     if power == 0 or distance.shape[1] == 0:
@@ -127,9 +135,8 @@ class NearestVote(GivesProbabilities):
         """The share of every class in the votes."""
         check_is_fitted(self)
         queries = np.ascontiguousarray(matrix_of_rows(self, X))
-        distance, index = nearest(queries, self.rows_, self.k_)
-        votes, weight = np.zeros((len(distance), len(self.classes_))), vote_weights(distance, POWERS[self.weights])
-        np.add.at(votes, (np.arange(len(distance))[:, None], self.codes_[index]), weight)
+        near = nearest(queries, self.rows_, self.k_)
+        votes = votes_of(near, self.codes_, len(self.classes_), POWERS[self.weights])
         return np.asarray(votes / votes.sum(axis=1, keepdims=True))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.channels import Recipe, apart
-from sfumato.core.array_types import Floats
+from sfumato.core.array_types import Flags, Floats
 from sfumato.core.errors import UsageError
 from sfumato.guarantee import Card
 from sfumato.learn.classifiers.class_densities import ReleaseColumn, columns_of_part
@@ -180,7 +180,7 @@ class _Noise:
         W[:, column.stop - 1] = (empty - (1.0 - keep)) / (2.0 * keep - 1.0)
 
     def within(
-        self, Z: Floats, mine: Sequence[Floats], inverse: Floats, rows: Floats, first: Floats, second: Floats
+        self, Z: Floats, mine: Sequence[Flags], inverse: Floats, rows: Floats, first: Floats, second: Floats
     ) -> None:
         """The entries of the second moments (about 1/2) within this column, noise removed, in place."""
         column, one = self.column, self.one
@@ -195,9 +195,9 @@ class _Noise:
         u = (column.values(Z) - self.shift) / self.factor
         moments = np.array([~np.isnan(u), np.nan_to_num(u), np.nan_to_num(u) ** 2])
         there = column.reported(Z)
-        told = inverse @ np.array(
-            [moments.compress(m, axis=1).sum(axis=1) * (m.sum() / max(1, there[m].sum())) for m in mine]
-        )
+        scale = [m.sum() / max(1, there[m].sum()) for m in mine]
+        of_classes = [moments.compress(m, axis=1).sum(axis=1) * part for m, part in zip(mine, scale, strict=True)]
+        told = inverse @ np.array(of_classes)
         middle, empty = column.low + 0.5 * column.width, np.zeros(len(rows))
         if one.missing_keep is not None:
             empty = first[:, column.stop - 1] + 0.5 * rows

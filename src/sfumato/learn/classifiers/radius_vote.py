@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sfumato.core.array_types import Codes, Floats
 from sfumato.learn.classifiers.distortion import NoiseSummary, VoteEvidence, worse_than_prior
+from sfumato.learn.classifiers.geometric import votes_of
 from sfumato.learn.classifiers.reads_noise import GivesProbabilities, matrix_of_rows, part_of_rows, rows_and_targets
 from sfumato.table.neighbours.nearest import nearest
 from sfumato.table.neighbours.tiles import Placed, pair_squares
@@ -115,12 +116,11 @@ class RadiusVote(GivesProbabilities):
         self.class_prior_ = np.bincount(self.codes_) / len(self.codes_)
         summaries: list[NoiseSummary | None] = list(noise) if isinstance(noise, Sequence) else [noise]
         self.part_ = part_of_rows(part, len(summaries), len(self.rows_))
-        self.squared_radius_ = np.array(
-            [self._squared_radius(s, self.rows_[self.part_ == i]) for i, s in enumerate(summaries)]
-        )
-        self.mean_noise_, self.row_noise_ = np.zeros(len(summaries)), np.zeros(len(self.rows_))
+        self.squared_radius_, self.mean_noise_ = np.zeros(len(summaries)), np.zeros(len(summaries))
+        self.row_noise_ = np.zeros(len(self.rows_))
         for number, summary in enumerate(summaries):
             mine = self.part_ == number
+            self.squared_radius_[number] = self._squared_radius(summary, self.rows_[mine])
             if self.radius is None and summary is not None and summary.factors is not None and mine.any():
                 self.row_noise_[mine] = summary.factors.of_rows(self.rows_[mine])
                 self.mean_noise_[number] = self.row_noise_[mine].mean()
@@ -239,14 +239,7 @@ class RadiusVote(GivesProbabilities):
             last = np.argsort(indices == own[:, None], axis=1, kind="stable")
             distances = np.take_along_axis(distances, last, axis=1)[:, : max(k - 1, 1)]
             indices = np.take_along_axis(indices, last, axis=1)[:, : max(k - 1, 1)]
-        equal = distances == 0
-        # Divided by the nearest distance first, so that no weight is infinite however small the distances.
-        closest = np.maximum(distances[:, :1], np.finfo(np.float64).tiny)
-        weights = (closest / np.maximum(distances, closest)) ** 2
-        weights = np.where(equal.any(axis=1, keepdims=True), equal, weights)
-        votes = np.zeros((len(queries), len(self.classes_)))
-        np.add.at(votes, (np.arange(len(queries))[:, None], self.codes_[indices]), weights)
-        return votes
+        return votes_of((distances, indices), self.codes_, len(self.classes_), 2)
 
     def _weigh_evidence(self, summaries: list[NoiseSummary | None]) -> None:
         """Ask some of the released rows, each left out of the vote, as released and noised again."""
@@ -273,7 +266,7 @@ class RadiusVote(GivesProbabilities):
         They ask from where they would lie had noise not spread them: from further out they would hear hardly anybody.
         Votes are nearly linear there, and what differs from the mean is widened again.
         """
-        places = [self.rows_[asked], self.rows_[asked], self.rows_[asked]]
+        places = [self.rows_[asked] for _ in range(3)]
         widening = np.ones(len(asked))
         for number, summary in enumerate(summaries):
             mine = self.part_[asked] == number
@@ -282,10 +275,9 @@ class RadiusVote(GivesProbabilities):
             every = self.rows_[self.part_ == number]
             middle, wider = every.mean(axis=0), summary.widening(every)
             widening[mine] = wider
-            for rows in places[1:]:
-                rows[mine] = summary.again(rows[mine], rng)
-            for rows in places:
-                rows[mine] = middle + (rows[mine] - middle) / wider
+            for place, rows in enumerate(places):
+                moved = summary.again(rows[mine], rng) if place else rows[mine]
+                rows[mine] = middle + (moved - middle) / wider
         heard = [self._shares(rows, asked)[0] for rows in places]
         mean = heard[0].mean(axis=0)
         votes, first, second = (mean + widening[:, None] * (one - mean) for one in heard)
@@ -308,14 +300,11 @@ class RadiusVote(GivesProbabilities):
         return float(mean + (self.n * np.sqrt(variance) if self.n else 0.0))
 
     def _check_parameters(self) -> None:
-        if not np.isfinite(self.n):
-            raise ValueError(f"The 'n' parameter of RadiusVote must be a finite number. Got {self.n!r} instead.")
-        if self.fallback_neighbours < 1:
-            raise ValueError(
-                "The 'fallback_neighbours' parameter of RadiusVote must be at least 1. "
-                f"Got {self.fallback_neighbours!r} instead."
-            )
-        if self.radius is not None and np.isnan(self.radius):
-            raise ValueError(
-                "The 'radius' parameter of RadiusVote must be a squared distance or None. Got NaN instead."
-            )
+        n, rows, radius = self.n, self.fallback_neighbours, self.radius
+        whose = "parameter of RadiusVote must be"
+        if not np.isfinite(n):
+            raise ValueError(f"The 'n' {whose} a finite number. Got {n!r} instead.")
+        if rows < 1:
+            raise ValueError(f"The 'fallback_neighbours' {whose} at least 1. Got {rows!r} instead.")
+        if radius is not None and np.isnan(radius):
+            raise ValueError(f"The 'radius' {whose} a squared distance or None. Got NaN instead.")

@@ -20,7 +20,7 @@ from sfumato.core.wording import counted
 from sfumato.guarantee import Card
 from sfumato.learn.classifiers.reads_noise import Part
 from sfumato.learn.classifiers.training import public_map
-from sfumato.learn.releases import check_one_space
+from sfumato.learn.mining.seen import check_one_space
 from sfumato.mechanisms.central.drawing import model_as_dict, model_digest
 from sfumato.mechanisms.central.scoring import AgreedPlan, NoisyFigures, ScoringPlan
 from sfumato.release.asked import RedrawAsked

@@ -26,9 +26,9 @@ from sfumato.guarantee.rounding import rounded_up
 from sfumato.learn.classifiers.factory import choose_classifier, make_classifier
 from sfumato.learn.classifiers.reads_noise import Part
 from sfumato.learn.classifiers.training import answers_plain_rows, fit_on_parts
+from sfumato.learn.mining.seen import check_one_space
 from sfumato.learn.model import Model
 from sfumato.learn.reconstruct import as_numbers
-from sfumato.learn.releases import check_one_space
 from sfumato.learn.train import about_model, settled
 from sfumato.reconstruction.density import Density
 from sfumato.reconstruction.evidence import FEWEST

@@ -148,7 +148,7 @@ class NaiveBayes(NamedClassifier):
     name = "naive-bayes"
     published = MappingProxyType({"kernel-resampling": {}})
     model_types = ("naive_bayes.GaussianNB",)  # what a model of 0.1 holds
-    own_types = ("mixed_naive_bayes.MixedNaiveBayes",)
+    own_types = ("survey_bits.MixedNaiveBayes",)
     rotations = Invariance(
         "never", "It takes columns for independent, and a rotation makes them dependent or undoes it."
     )
