@@ -20,9 +20,8 @@ from sfumato.attacks.metrics.information import (
 )
 from sfumato.core.errors import UsageError
 from sfumato.noise import OperatorNoise, make_law, make_operator
-from sfumato.reconstruction.density import Density
+from sfumato.reconstruction.density import Density, Shares
 from sfumato.reconstruction.evidence import Cells
-from sfumato.reconstruction.shares import Shares
 
 ADDITIVE, MULTIPLICATIVE = make_operator("additive"), make_operator("multiplicative")
 LINE = Density("x", Cells.even(0, 1, 75), np.full(75, 1 / 75))

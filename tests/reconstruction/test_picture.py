@@ -6,10 +6,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from sfumato.reconstruction.density import Density
+from sfumato.reconstruction.density import Density, Shares
 from sfumato.reconstruction.evidence import Cells
 from sfumato.reconstruction.picture import WIDE, plain
-from sfumato.reconstruction.shares import Shares
 
 TEXT = re.compile(r'<text x="([-\d.]+)" y="([-\d.]+)"(?: text-anchor="(\w+)")?[^>]*>([^<]*)</text>')
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from sfumato.core.errors import TableError, UsageError
+from sfumato.reconstruction.density import counts_of, invert_response, reconstruct_shares
 from sfumato.reconstruction.evidence import Options
-from sfumato.reconstruction.shares import counts_of, invert_response, reconstruct_shares
 
 TRUTH = np.array([0.45, 0.3, 0.15, 0.1])
 ROWS = 3000

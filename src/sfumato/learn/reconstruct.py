@@ -27,13 +27,12 @@ from sfumato.learn.mining.seen import check_apart
 from sfumato.noise import Law, OperatorNoise, Uniform, make_operator
 from sfumato.noise.expression import parse_expression
 from sfumato.noise.laws import SumLaw
-from sfumato.reconstruction.density import Density
+from sfumato.reconstruction.density import Density, Shares
 from sfumato.reconstruction.evidence import BINS, Method
 from sfumato.reconstruction.joint_density import JointDensity, Pairs, Side, axis_of, product_of, reconstruct_pairs
 from sfumato.reconstruction.noise_strength import NoiseStrength, estimate_common_strength
 from sfumato.reconstruction.reconstruct import Described, check_same_column, describe, make_method
 from sfumato.reconstruction.reconstruct import reconstruct as density_behind
-from sfumato.reconstruction.shares import Shares
 from sfumato.release.release import Release, Releases, opened
 from sfumato.table import open_table, write_table
 from sfumato.table.arrays import day_numbers, numbers, plain

@@ -152,18 +152,12 @@ class Bins:
         shift = np.bincount(cell, weights=place, minlength=cells + 2)[1:-1]
         inside = (cell > 0) & (cell <= cells) if found[0] or found[-1] else slice(None)
         t = place[inside]
-        return Bins(
-            self.low,
-            self.high,
+        counts, told = (
             found[1:-1].astype(np.int64),
-            shift.astype(np.float64),
-            float(t.sum() - t @ t),
-            int(found[0]),
-            int(found[-1]),
-            int(missing.sum()),
-            float(present.min(initial=np.inf)),
-            float(present.max(initial=-np.inf)),
+            (float(present.min(initial=np.inf)), float(present.max(initial=-np.inf))),
         )
+        wobble, beyond = float(t.sum() - t @ t), (int(found[0]), int(found[-1]))
+        return Bins(self.low, self.high, counts, shift.astype(np.float64), wobble, *beyond, int(missing.sum()), *told)
 
     def __add__(self, other: Bins) -> Bins:
         if (self.low, self.high, len(self.counts)) != (other.low, other.high, len(other.counts)):

@@ -15,12 +15,11 @@ from markupsafe import Markup
 from sfumato.core.array_types import Codes, Floats
 from sfumato.core.errors import CardError, TableError, UsageError
 from sfumato.core.svg import tag
-from sfumato.reconstruction.density import Density
+from sfumato.reconstruction.density import Density, Shares
 from sfumato.reconstruction.evidence import FEWEST, Cells, cell_probabilities
 from sfumato.reconstruction.expectation_maximization import least_loss, successive
 from sfumato.reconstruction.picture import WIDE, bars_picture, heat_picture, plain, svg
 from sfumato.reconstruction.reconstruct import Described, cells_of, z_range
-from sfumato.reconstruction.shares import Shares
 
 
 @dataclass(frozen=True)

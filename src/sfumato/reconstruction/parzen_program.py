@@ -153,9 +153,8 @@ class LeaveOneOut:
         return self._criterion(width, self.pairs(width), self.pairs(math.sqrt(2.0) * width))
 
     def _criterion(self, width: float, pairs: float, wide: float) -> float:
-        n = self.n
-        selves = n / (2.0 * width * math.sqrt(math.pi))
-        return (wide + selves) / n**2 - 2.0 / (n * (n - 1)) * pairs
+        selves = self.n / (2.0 * width * math.sqrt(math.pi))
+        return (wide + selves) / self.n**2 - 2.0 / (self.n * (self.n - 1)) * pairs
 
     def series(self, first: float, last: float) -> tuple[Floats, Floats]:
         """The criterion at widths from `first` to `last`; in steps of 2^(1/6) all sqrt(2) widths are there already."""
@@ -174,12 +173,9 @@ def leave_one_out_width(bins: Bins) -> float:
     criterion = LeaveOneOut(bins)
     widths, values = criterion.series(criterion.finest, criterion.widest)
     best = int(np.argmin(values))
-    around = widths[max(0, best - 1)], widths[min(len(widths) - 1, best + 1)]
+    ends = math.log(widths[max(0, best - 1)]), math.log(widths[min(len(widths) - 1, best + 1)])
     found = minimize_scalar(
-        lambda log: criterion(math.exp(log)),
-        bounds=(math.log(around[0]), math.log(around[1])),
-        method="bounded",
-        options={"xatol": 1e-5},
+        lambda log: criterion(math.exp(log)), bounds=ends, method="bounded", options={"xatol": 1e-5}
     )
     return float(math.exp(found.x))
 
@@ -250,27 +246,24 @@ class ParzenProgram:
         evidence = [
             Evidence.of(part, cells, points, margin, atoms) for part, margin in zip(parts, margins, strict=True)
         ]
-        designs = [self._design(e, w, cells) for e, w in zip(evidence, widths, strict=True)]
+        designs = [self._design(one, width, cells) for one, width in zip(evidence, widths, strict=True)]
         solver = ParzenSolver(evidence, designs, len(atoms))
         if self.weighted:
             solver.weigh()
         solver.penalty = best_penalty(solver) if self.penalty == "auto" else float(self.penalty)
-        solver.about = {
-            "width": widths if len(widths) > 1 else widths[0],
-            "penalty": solver.penalty,
-            "residual": optimality_residual(
-                *solver.stacked(evidence), solver.solve(evidence), solver.penalty, solver.atoms
-            ),  # of the conditions of optimality [density-reconstruction, Eq. 18] at the estimate
-        }
+        # of the conditions of optimality [density-reconstruction, Eq. 18] at the estimate
+        programme, found = solver.stacked(evidence), solver.solve(evidence)
+        residual = optimality_residual(*programme, found, solver.penalty, solver.atoms)
+        width = widths if len(widths) > 1 else widths[0]
+        solver.about = {"width": width, "penalty": solver.penalty, "residual": residual}
         return solver
 
     def _design(self, evidence: Evidence, width: float, cells: Cells) -> tuple[Floats, Floats]:
         """The window as a matrix, and G with the hidden values' column behind it, both as probabilities of z-cells."""
         window = smoothing(len(evidence.edges) - 1, width / float(evidence.edges[1] - evidence.edges[0]))
-        spread = evidence.spread[1:-1]
+        G = np.column_stack([evidence.spread, evidence.background])[1:-1]
         if self.rule == "rectangle":
-            spread = np.hstack([rectangle_rule(evidence.part.noise, evidence.edges, cells), spread[:, cells.count :]])
-        G = np.column_stack([spread, evidence.background[1:-1]])
+            G[:, : cells.count] = rectangle_rule(evidence.part.noise, evidence.edges, cells)
         return window, window @ G if self.matched else G
 
 

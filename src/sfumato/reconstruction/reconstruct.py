@@ -17,11 +17,10 @@ from sfumato.core.wording import counted
 from sfumato.guarantee import Card
 from sfumato.noise import NumberNoise, Operator, OperatorNoise
 from sfumato.reconstruction.atoms import Column, understand
-from sfumato.reconstruction.density import Density
-from sfumato.reconstruction.evidence import FEWEST, TAIL, Bins, Cells, Evidence, Method, Options, Part, Solver, z_cells
+from sfumato.reconstruction.density import Density, Shares, band_of, counts_of, reconstruct_shares
+from sfumato.reconstruction.evidence import FEWEST, TAIL, Bins, Cells, Evidence, Method, Options, Part, z_cells
 from sfumato.reconstruction.expectation_maximization import ExpectationMaximization
 from sfumato.reconstruction.parzen_program import ParzenProgram
-from sfumato.reconstruction.shares import Shares, band_of, counts_of, reconstruct_shares
 
 METHODS: dict[str, type[ParzenProgram] | type[ExpectationMaximization]] = {
     method.name: method for method in (ParzenProgram, ExpectationMaximization)
@@ -77,19 +76,17 @@ def reconstruct(
     given = values if isinstance(card, Sequence) else [values]
     if not isinstance(given, Sequence) or len(given) != len(cards) or not cards:
         raise UsageError("Give the values of every part and its card: two lists of the same length.")
-    parts = list(zip(given, cards, strict=True))
-    described = [_described(source, column, operator, chosen) for _, source in parts]
-    check_same_column(described)
-    first = described[0]
+    known = [_described(source, column, operator, chosen) for source in cards]
+    check_same_column(known)
+    first = known[0]
     if first.is_categorical:
         counts = [
-            counts_of(values, first.categories, left_out=one.left_out)
-            for (values, _), one in zip(parts, described, strict=True)
+            counts_of(values, first.categories, left_out=one.left_out) for values, one in zip(given, known, strict=True)
         ]
         _check_enough(int(np.sum(counts)))
-        return reconstruct_shares(first.name, counts, first.categories, [one.keep for one in described], chosen)
+        return reconstruct_shares(first.name, counts, first.categories, [one.keep for one in known], chosen)
     with threadpool_limits(1, user_api="blas"):  # many small products: threads would only wait for each other
-        return reconstruct_numbers([value for value, _ in parts], described, make_method(method), chosen)
+        return reconstruct_numbers(given, known, make_method(method), chosen)
 
 
 def check_same_column(described: Sequence[Described]) -> None:
@@ -117,35 +114,39 @@ def reconstruct_numbers(
     values: Sequence[Any], described: Sequence[Described], method: Method, options: Options
 ) -> Density:
     """A density from parts; every part's values are an array, an iterator over arrays, or `Bins` on its own grid."""
-    low, high = options.support or (min(d.low for d in described), max(d.high for d in described))
-    bins_of = _counted(values, described, low, high)
-    if all(one.noise is None for one in described):
-        return _as_released(bins_of, described, cells_of(described[0], low, high, options.bins))
+    first, (low, high) = (
+        described[0],
+        options.support or (min(d.low for d in described), max(d.high for d in described)),
+    )
+    unit = {"unit": "days since 1970-01-01"} if first.kind == "date" else {}
+    counts = _counted(values, described, low, high)
+    both = list(zip(counts, described, strict=True))
+    rows = np.array([rows_of(bins, one) for bins, one in both])
+    if all(one.noise is None for one in described):  # its own histogram
+        cells, told = cells_of(first, low, high, options.bins), sum(bins.n for bins in counts)
+        _check_enough(told)
+        mass = np.zeros(cells.count)
+        for bins in counts:
+            centres = bins.low + bins.step * (np.arange(len(bins.counts)) + 0.5)
+            mass += np.histogram(centres, cells.edges, weights=bins.counts)[0]
+        if not mass.sum() > 0:
+            raise TableError(f"All values of column {first.name!r} lie outside its bounds. The release was changed.")
+        share, total = 1.0 - told / int(rows.sum()), int(rows.sum())
+        about = {"method": "as released", **unit}
+        return Density(first.name, cells, mass / mass.sum(), rows=total, missing=share, about=about)
     if any(one.noise is None for one in described):
         raise CardError("Some parts are released without noise, others with noise: reconstruct them separately.")
-    parts = [part_of(bins, one) for bins, one in zip(bins_of, described, strict=True)]
+    parts = [part_of(bins, one) for bins, one in both]
     for part, one in zip(parts, described, strict=True):
         part.check(low, high, tolerance=1e-9 * (high - low) + one.grid)
     if options.support is None:
         low, high = possible_range(parts, low, high)
-    cells = cells_of(described[0], low, high, options.bins)
-    mass, about, columns = _estimate(parts, cells, method, options)
-    lowest = highest = None
-    if options.resamples:
-        lowest, highest = band_of(columns, cells, options)
-    missing = [missing_share(bins, one) for bins, one in zip(bins_of, described, strict=True)]
-    rows = np.array([rows_of(bins, one) for bins, one in zip(bins_of, described, strict=True)])
-    return Density(
-        described[0].name,
-        cells,
-        mass,
-        lowest,
-        highest,
-        options.confidence,
-        int(rows.sum()),
-        float(rows @ np.array(missing) / rows.sum()),
-        {"method": method.name, **about, **_unit(described[0])},
-    )
+    cells = cells_of(first, low, high, options.bins)
+    mass, found, columns = _estimate(parts, cells, method, options)
+    band = band_of(columns, cells, options) if options.resamples else (None, None)
+    missing = float(rows @ np.array([missing_share(bins, one) for bins, one in both]) / rows.sum())
+    about = {"method": method.name, **found, **unit}
+    return Density(first.name, cells, mass, *band, options.confidence, int(rows.sum()), missing, about)
 
 
 def _counted(values: Sequence[Any], described: Sequence[Described], low: float, high: float) -> list[Bins]:
@@ -169,9 +170,7 @@ def _estimate(
     parts: Sequence[Part], cells: Cells, method: Method, options: Options
 ) -> tuple[Floats, dict[str, Any], Sequence[Column]]:
     """Probabilities of the cells; the mean of the estimates with and without point masses, where both are likely."""
-    solvers: dict[tuple[float, ...], Solver] = {
-        (): method.prepare(parts, cells)
-    }  # first of all, so that wrong parameters are refused at once
+    smooth = method.prepare(parts, cells)  # first of all, so that wrong parameters are refused at once
     columns: list[tuple[Column, float]] = []
     if options.atoms or options.resamples:
         evidence = [Evidence.of(part, cells, z_cells(POINTS, cells), margin=0.0) for part in parts]
@@ -184,7 +183,7 @@ def _estimate(
         shares.setdefault(points, column.points)
     mass, about, told = np.zeros(cells.count), dict[str, Any](), dict[int, dict[str, float]]()
     for points, chance in sorted(chances.items(), key=lambda item: -item[1]) or [((), 1.0)]:
-        solver = solvers.get(points) or method.prepare(parts, cells, shares[points])
+        solver = method.prepare(parts, cells, shares[points]) if points else smooth
         found = solver.solve(solver.evidence)
         mass += chance * found[: cells.count]
         for value, share in zip(points, found[cells.count :].tolist(), strict=True):
@@ -198,31 +197,6 @@ def _estimate(
     return mass, about, [column for column, _ in columns]
 
 
-def _as_released(counted: Sequence[Bins], described: Sequence[Described], cells: Cells) -> Density:
-    """A column without noise: its own histogram."""
-    total = sum(bins.n for bins in counted)
-    _check_enough(total)
-    mass = np.zeros(cells.count)
-    for bins in counted:
-        centres = bins.low + bins.step * (np.arange(len(bins.counts)) + 0.5)
-        mass += np.histogram(centres, cells.edges, weights=bins.counts)[0]
-    if not mass.sum() > 0:
-        raise TableError(f"All values of column {described[0].name!r} lie outside its bounds. The release was changed.")
-    rows = sum(rows_of(bins, one) for bins, one in zip(counted, described, strict=True))
-    return Density(
-        described[0].name,
-        cells,
-        mass / mass.sum(),
-        rows=rows,
-        missing=1.0 - total / rows,
-        about={"method": "as released", **_unit(described[0])},
-    )
-
-
-def _unit(one: Described) -> dict[str, str]:
-    return {"unit": "days since 1970-01-01"} if one.kind == "date" else {}
-
-
 # From released values and what the card says of them to the parts and cells that a method works on.
 
 
@@ -231,11 +205,10 @@ def z_range(one: Described, low: float, high: float) -> tuple[float, float]:
     if one.noise is None:
         return low, high
     x = np.linspace(low, high, 513)
-    lows, highs = one.noise.span(x)
-    tails = one.noise.span(x, TAIL)
-    first = float(lows.min()) if np.isfinite(lows.min()) else float(tails[0].min())
-    last = float(highs.max()) if np.isfinite(highs.max()) else float(tails[1].max())
-    return first - one.grid, last + one.grid
+    (lows, highs), tails = one.noise.span(x), one.noise.span(x, TAIL)
+    first = lows.min() if np.isfinite(lows.min()) else tails[0].min()
+    last = highs.max() if np.isfinite(highs.max()) else tails[1].max()
+    return float(first) - one.grid, float(last) + one.grid
 
 
 def count_values(values: Any, one: Described, low: float, high: float) -> Bins:

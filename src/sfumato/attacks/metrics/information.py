@@ -19,9 +19,8 @@ from sfumato.core.array_types import Floats
 from sfumato.core.errors import UsageError
 from sfumato.core.registry import metric
 from sfumato.noise import Law, NumberNoise, OperatorNoise
-from sfumato.reconstruction.density import Density
+from sfumato.reconstruction.density import Density, Shares
 from sfumato.reconstruction.evidence import Cells
-from sfumato.reconstruction.shares import Shares
 
 _TAIL = 1e-7
 _BODY = 0.005

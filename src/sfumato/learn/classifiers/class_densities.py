@@ -21,6 +21,7 @@ from sfumato.guarantee import Card
 from sfumato.learn.classifiers.reads_noise import Part, recipe_of
 from sfumato.mechanisms import Mechanism
 from sfumato.noise.response import onto_simplex
+from sfumato.reconstruction.density import invert_response
 from sfumato.reconstruction.evidence import FEWEST, Cells, Evidence, Method, Options
 from sfumato.reconstruction.parzen_program import ConvergenceError
 from sfumato.reconstruction.reconstruct import (
@@ -34,7 +35,6 @@ from sfumato.reconstruction.reconstruct import (
     possible_range,
     reconstruct_numbers,
 )
-from sfumato.reconstruction.shares import invert_response
 
 # What learners must know of every column of a release: where it lies in the matrix, and the noise that made it.
 

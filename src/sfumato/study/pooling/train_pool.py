@@ -30,10 +30,9 @@ from sfumato.learn.mining.seen import check_one_space
 from sfumato.learn.model import Model
 from sfumato.learn.reconstruct import as_numbers
 from sfumato.learn.train import about_model, settled
-from sfumato.reconstruction.density import Density
+from sfumato.reconstruction.density import Density, Shares
 from sfumato.reconstruction.evidence import FEWEST
 from sfumato.reconstruction.reconstruct import Described, describe, make_method, reconstruct
-from sfumato.reconstruction.shares import Shares
 from sfumato.study.pooling import trials
 from sfumato.study.pooling.gather import (
     DRAWN_AGAIN,
