@@ -114,10 +114,8 @@ def reconstruct_numbers(
     values: Sequence[Any], described: Sequence[Described], method: Method, options: Options
 ) -> Density:
     """A density from parts; every part's values are an array, an iterator over arrays, or `Bins` on its own grid."""
-    first, (low, high) = (
-        described[0],
-        options.support or (min(d.low for d in described), max(d.high for d in described)),
-    )
+    low, high = options.support or (min(one.low for one in described), max(one.high for one in described))
+    first = described[0]
     unit = {"unit": "days since 1970-01-01"} if first.kind == "date" else {}
     counts = _counted(values, described, low, high)
     both = list(zip(counts, described, strict=True))
@@ -143,10 +141,10 @@ def reconstruct_numbers(
         low, high = possible_range(parts, low, high)
     cells = cells_of(first, low, high, options.bins)
     mass, found, columns = _estimate(parts, cells, method, options)
-    band = band_of(columns, cells, options) if options.resamples else (None, None)
+    lowest, highest = band_of(columns, cells, options) if options.resamples else (None, None)
     missing = float(rows @ np.array([missing_share(bins, one) for bins, one in both]) / rows.sum())
     about = {"method": method.name, **found, **unit}
-    return Density(first.name, cells, mass, *band, options.confidence, int(rows.sum()), missing, about)
+    return Density(first.name, cells, mass, lowest, highest, options.confidence, int(rows.sum()), missing, about)
 
 
 def _counted(values: Sequence[Any], described: Sequence[Described], low: float, high: float) -> list[Bins]:
