@@ -24,7 +24,7 @@ from papers.data import DataMissingError, load
 
 from sfumato.channels import Exact, Recipe
 from sfumato.learn.asked import MIXTURES
-from sfumato.learn.mining.choosing import Laws, Mixture, adjusted_rand, fit_mixture
+from sfumato.learn.cluster import Laws, Mixture, adjusted_rand, fit_mixture
 from sfumato.learn.mining.seen import Part, see
 from sfumato.mechanisms import AdditiveNoise, PrincipalLaplace
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import sfumato as sf
 from sfumato.api.cli.app import app
 from sfumato.core.errors import CardError, UsageError
-from sfumato.learn.mining.choosing import adjusted_rand, expected_agreement
+from sfumato.learn.cluster import adjusted_rand, expected_agreement
 
 pytestmark = pytest.mark.filterwarnings("ignore::sfumato.core.errors.PrivacyLeakWarning")
 CENTRES = np.array([[0.25, 0.3, 0.7], [0.75, 0.7, 0.3]])

@@ -6,7 +6,7 @@ from scipy import integrate, stats
 
 from sfumato.channels import Additive, Exact, Identity, OrMissing, RandomizedResponse, Recipe, Sampled, Unstated
 from sfumato.core.errors import CardError
-from sfumato.learn.mining.choosing import Laws, Mixture
+from sfumato.learn.cluster import Laws, Mixture
 from sfumato.learn.mining.seen import Part, see
 from sfumato.noise import Laplace
 from sfumato.table import Column, Encoding, Schema

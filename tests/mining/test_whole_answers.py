@@ -10,8 +10,7 @@ from sfumato.channels.maps import Guided
 from sfumato.channels.response import Bit
 from sfumato.core.errors import UsageError
 from sfumato.learn.mining.seen import Part
-from sfumato.learn.mining.whole_answers import WholeAnswers
-from sfumato.learn.rules import answers_of, frequency, frequent, rule_of
+from sfumato.learn.rules import WholeAnswers, answers_of, frequency, frequent, rule_of
 from sfumato.table import Column, Encoding, Schema
 
 pytestmark = pytest.mark.filterwarnings("ignore::sfumato.core.errors.PrivacyLeakWarning")

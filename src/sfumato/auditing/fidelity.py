@@ -21,8 +21,7 @@ from sfumato.channels import NotApplicableError
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import SfumatoError
 from sfumato.learn.asked import AUTO
-from sfumato.learn.cluster import compare_with_plain
-from sfumato.learn.mining.choosing import candidates, choose, expected_agreement, fit_mixture
+from sfumato.learn.cluster import candidates, choose, compare_with_plain, expected_agreement, fit_mixture
 from sfumato.learn.mining.seen import Part, see
 from sfumato.release.source import in_order
 from sfumato.table import Encoding, Group

@@ -204,9 +204,8 @@ class Model:
     @property
     def classes(self) -> list[str | int | float | bool]:
         """In the order of codes and probabilities, as integers, numbers or truth values where all are spelt so."""
-        found: list[str | int | float | bool] = (
-            self.encoding().decode_label(range(len(self.about["classes"]))).to_pylist()
-        )
+        labels = self.encoding().decode_label(range(len(self.about["classes"])))
+        found: list[str | int | float | bool] = labels.to_pylist()
         return found
 
     def encoding(self) -> Encoding:
@@ -215,9 +214,8 @@ class Model:
     def affine(self) -> tuple[Floats, Floats] | None:
         """The public map of plain rows into the release's space, or None where it is a secret key."""
         transform = self.about["transform"]
-        if transform["kind"] == "affine":
-            return np.array(transform["matrix"]), np.array(transform["offset"])
-        return None
+        known = transform["kind"] == "affine"
+        return (np.array(transform["matrix"]), np.array(transform["offset"])) if known else None
 
     def save(self, path: Path | str) -> None:
         """Write the model file, whole or not at all."""
@@ -380,11 +378,10 @@ class Model:
         except (TableError, SchemaError) as error:
             if "schema" not in str(error):
                 raise
-            whose = (
-                "(The schema is the model's, from the releases it was trained on. To use another, sanitize and train "
-                "again.)"
-            )
-            raise type(error)(f"{error} {whose}") from None
+            raise type(error)(
+                f"{error} (The schema is the model's, from the releases it was trained on. To use another, sanitize "
+                "and train again.)"
+            ) from None
         warn_of_unfit(unfit, "the training data")
         like = table.schema.field(name).type if name in table.column_names else None
         truth = None if truth is None or (truth == NOT_TOLD).all() else truth

@@ -62,6 +62,11 @@ class ForeignTypeError(UnsoundModelError):
     """A type that no model of ours has."""
 
 
+def _refuse(wrong: Any, why: str) -> None:
+    if wrong:
+        raise UnsoundModelError(why)
+
+
 class ModelFile:
     """A model's archive, whose sizes and types were found sound; `about` is its description, not yet believed.
 
@@ -72,9 +77,13 @@ class ModelFile:
         self._zip = zipfile.ZipFile(file)
         self._check_sizes(file.seek(0, 2))
         self.schema = json.loads(self._zip.read(SCHEMA))
-        if not isinstance(self.schema, dict):
-            raise UnsoundModelError("its description is not an object")
-        self.about = self._about()
+        _refuse(not isinstance(self.schema, dict), "its description is not an object")
+        root = self.schema.get("content")
+        if not isinstance(root, dict) or set(root) != {"about", "classifier"}:
+            raise UnsoundModelError("it contains something other than a classifier and its description")
+        _refuse(root["about"].get("__loader__") != "JsonNode", "its description is not text")
+        self.about = json.loads(self._value(root["about"]))
+        _refuse(not isinstance(self.about, dict), "its description is not an object")
         check(self.about)
         nodes = list(_nodes(self.schema))
         # a description of 0.2 names our classes where they were then
@@ -124,17 +133,13 @@ class ModelFile:
     def _check_arrays(self, nodes: list[dict[str, Any]]) -> None:
         """Every array is as large as its header says, and no array is read again and again."""
         used = 0
-        for node in nodes:
-            if node["__loader__"] != "NdArrayNode":
-                continue
-            if node.get("type") != "numpy":
-                raise UnsoundModelError("an array in it contains objects")
+        for node in (node for node in nodes if node["__loader__"] == "NdArrayNode"):
+            _refuse(node.get("type") != "numpy", "an array in it contains objects")
             size = self._zip.getinfo(node["file"]).file_size
             used += size
             with self._zip.open(node["file"]) as file:
                 version = npy.read_magic(file)
-                if version not in ((1, 0), (2, 0)):
-                    raise UnsoundModelError("an array in it has an unknown format")
+                _refuse(version not in ((1, 0), (2, 0)), "an array in it has an unknown format")
                 read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
                 shape, _, dtype = read(file)
                 states = math.prod(shape) * dtype.itemsize
@@ -143,23 +148,11 @@ class ModelFile:
         if used > 2 * sum(member.file_size for member in self._zip.infolist()):
             raise UnsoundModelError("its arrays are used more often than they are stored")
 
-    def _about(self) -> dict[str, Any]:
-        root = self.schema.get("content")
-        if not isinstance(root, dict) or set(root) != {"about", "classifier"}:
-            raise UnsoundModelError("it contains something other than a classifier and its description")
-        if root["about"].get("__loader__") != "JsonNode":
-            raise UnsoundModelError("its description is not text")
-        about = json.loads(self._value(root["about"]))
-        if not isinstance(about, dict):
-            raise UnsoundModelError("its description is not an object")
-        return about
-
     def _value(self, node: Any) -> Any:
         """What skops will make of a node that is a number, a text or an array."""
         if node["__loader__"] == "JsonNode":
             return json.loads(node["content"])
-        if node["__loader__"] != "NdArrayNode":
-            raise UnsoundModelError("a number in it is something else")
+        _refuse(node["__loader__"] != "NdArrayNode", "a number in it is something else")
         with self._zip.open(node["file"]) as file:
             return npy.read_array(file, allow_pickle=False)
 
@@ -176,21 +169,18 @@ class ModelFile:
 
 def check_tree(features: Any, classes: Any, outputs: Any, state: Mapping[str, Any]) -> None:
     """Whether scikit-learn can follow a tree from its root to a leaf: children come after their parents."""
-    nodes, values = np.asarray(state["nodes"]), np.asarray(state["values"])
-    counts = np.asarray(classes)
+    nodes, values, counts = np.asarray(state["nodes"]), np.asarray(state["values"]), np.asarray(classes)
     whole = all(type(number) is int for number in (features, outputs, state["node_count"], state["max_depth"]))
     one_column = counts.shape == (1,) and counts.dtype.kind == "i" and counts[0] >= 1
-    if not (whole and one_column and features >= 1 and outputs == 1):
-        raise UnsoundModelError("a tree in it has impossible counts")
+    _refuse(not (whole and one_column and features >= 1 and outputs == 1), "a tree in it has impossible counts")
     if nodes.shape != (state["node_count"],) or not len(nodes):
         raise UnsoundModelError("a tree in it does not have the number of nodes it states")
-    if not 0 <= state["max_depth"] < len(nodes):
-        raise UnsoundModelError("a tree in it is deeper than its number of nodes")
+    _refuse(not 0 <= state["max_depth"] < len(nodes), "a tree in it is deeper than its number of nodes")
     if values.shape != (len(nodes), 1, counts[0]) or values.dtype != np.float64 or not np.isfinite(values).all():
         raise UnsoundModelError("a tree in it has impossible values")
-    check_branches(nodes["left_child"], nodes["right_child"], nodes["feature"], nodes["left_child"] == -1, features)
-    if (nodes["right_child"][nodes["left_child"] == -1] != -1).any():
-        raise UnsoundModelError("a leaf of a tree in it has a child")
+    left, right = nodes["left_child"], nodes["right_child"]
+    check_branches(left, right, nodes["feature"], left == -1, features)
+    _refuse((right[left == -1] != -1).any(), "a leaf of a tree in it has a child")
 
 
 def check_branches(left: NDArray[Any], right: NDArray[Any], feature: NDArray[Any], leaf: Flags, features: int) -> None:
@@ -198,16 +188,14 @@ def check_branches(left: NDArray[Any], right: NDArray[Any], feature: NDArray[Any
     here = np.flatnonzero(~leaf)
     for child in (left, right):
         going = child[here].astype(np.int64)
-        if (going <= here).any() or (going >= len(leaf)).any():
-            raise UnsoundModelError("a branch of a tree in it leads nowhere")
+        _refuse((going <= here).any() or (going >= len(leaf)).any(), "a branch of a tree in it leads nowhere")
     if len(here) and not 0 <= int(feature[here].min()) <= int(feature[here].max()) < features:
         raise UnsoundModelError("a tree in it asks for a column that does not exist")
 
 
 def _nodes(part: Any, depth: int = 0) -> Iterator[dict[str, Any]]:
     """Every object that skops will build, outer ones first."""
-    if depth > DEEPEST:
-        raise UnsoundModelError("its objects are nested too deeply")
+    _refuse(depth > DEEPEST, "its objects are nested too deeply")
     if isinstance(part, dict):
         if "__loader__" in part:
             yield part
@@ -234,7 +222,6 @@ def _same(one: Any, other: Any) -> bool:
 # Most learners answer with array arithmetic, where parts that do not fit raise an error. Some answer in C, which
 # follows indices and counts wherever they lead: trees, gradient boosting, support vectors, nearest neighbours. Theirs
 # are checked here, one function a type.
-
 
 MOST_UNITS = 10_000
 """Of one layer of a network."""
@@ -280,8 +267,7 @@ def _objects(part: Any, seen: set[int] | None = None) -> Iterator[Any]:
 
 
 def _require(sound: Any, what: str) -> None:
-    if not bool(np.all(sound)):
-        raise UnsoundModelError(f"{what} in it does not fit together")
+    _refuse(not np.all(sound), f"{what} in it does not fit together")
 
 
 def _shaped(array: Any, shape: tuple[int, ...], kind: str = "f") -> bool:

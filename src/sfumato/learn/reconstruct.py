@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,6 @@ def strength_of(releases: Sequence[Release], column: str) -> NoiseStrength:
 
 # A weighted sum of columns, such as ``income - 2 * rent``: what it is read from, and the noise that it has.
 
-
 _QUOTED = re.compile(r"`([^`]*)`")
 
 
@@ -108,11 +108,10 @@ class Projection:
     @classmethod
     def read(cls, text: str, columns: Sequence[str]) -> Projection:
         """From an expression that is linear in columns; a name that is no word stands between `backticks`."""
-        quoted = dict.fromkeys(_QUOTED.findall(text))
-        for name in quoted:
+        stand_ins = {f"quoted_{number}": name for number, name in enumerate(dict.fromkeys(_QUOTED.findall(text)))}
+        for name in stand_ins.values():
             if name not in columns:
                 raise UsageError(f"The release has no column {name!r}. It has: {', '.join(columns)}.")
-        stand_ins = {f"quoted_{number}": name for number, name in enumerate(quoted)}
         places = {name: stand_in for stand_in, name in stand_ins.items()}
         plain = _QUOTED.sub(lambda found: places[found[1]], text)
         variables = [*stand_ins, *(name for name in columns if name.isidentifier())]
@@ -156,18 +155,20 @@ class Projection:
                 shared[channel.source] = shared.get(channel.source, np.zeros(len(added))) + added
             else:
                 laws.append(reflected(one.noise.law, weight))
-            low += min(weight * one.low, weight * one.high)
-            high += max(weight * one.low, weight * one.high)
+            ends = sorted((weight * one.low, weight * one.high))
+            low, high = low + ends[0], high + ends[1]
         for source, added in shared.items():
             laws += [source.scaled(abs(weight)) for weight in added.tolist() if weight]
         return OperatorNoise(make_operator("additive"), SumLaw(tuple(laws))), low, high
 
     def values(self, columns: Mapping[str, Floats]) -> Floats:
         """The sum, row by row."""
-        total: Floats = np.asarray(self.offset)
-        for name, weight in self.weights.items():
-            total = total + weight * columns[name]
-        return total
+        return np.asarray(sum((weight * columns[name] for name, weight in self.weights.items()), self.offset))
+
+    def sums(self, release: Release) -> Iterator[Floats]:
+        """Of released values, block by block."""
+        for block in blocks_of(release, [describe(release.card, name) for name in self.weights]):
+            yield self.values(dict(zip(self.weights, block, strict=True)))
 
 
 def reflected(law: Law, weight: float) -> Law:
@@ -190,7 +191,13 @@ def joint_from(
     described = [[describe(release.card, column) for release in releases] for column in columns]
     for one in described:
         check_same_column(one)
-    _check_independent(releases, columns)
+    for release in releases:
+        recipe = release.card.made_by()
+        if sum(isinstance(recipe.channels[recipe.names().index(column)], Mixed) for column in columns) > 1:
+            raise CardError(
+                f"Columns {' and '.join(map(repr, columns))} share their noise (a bandwidth that is a matrix), and "
+                "joint densities need independent noise. Reconstruct them one by one, or a sum of them (--along)."
+            )
     axes = tuple(axis_of(one, bins) for one in described)
     if (cells := math.prod(axis.count for axis in axes)) > MOST_CELLS:
         raise UsageError(f"The product has {cells:,} cells, and {MOST_CELLS:,} are possible. Give fewer --bins.")
@@ -205,32 +212,16 @@ def joint_from(
     return reconstruct_pairs(parts, (axes[0], axes[1]), (marginals[0], marginals[1]))
 
 
-def _check_independent(releases: Sequence[Release], columns: tuple[str, ...]) -> None:
-    for recipe in (release.card.made_by() for release in releases):
-        places = [recipe.names().index(column) for column in columns]
-        if sum(isinstance(recipe.channels[place], Mixed) for place in places) > 1:
-            raise CardError(
-                f"Columns {' and '.join(map(repr, columns))} share their noise (a bandwidth that is a matrix), and "
-                "joint densities need independent noise. Reconstruct them one by one, or a sum of them (--along)."
-            )
-
-
 def along_from(releases: Sequence[Release], expression: str, method: Method, **options: Any) -> Density:
     """The density of a weighted sum of columns, such as ``a - 2 * b``."""
     projection = Projection.read(expression, releases[0].card.made_by().names())
     told = [projection.noise(release.card) for release in releases]
-    low, high = min(one[1] for one in told), max(one[2] for one in told)
-    values = [_sums(release, projection) for release in releases]
-    options = {"support": (low, high), **options}
-    found = density_behind(values, [one[0] for one in told], column=projection.title, method=method, **options)
+    support = min(low for _, low, _ in told), max(high for _, _, high in told)
+    values = [projection.sums(release) for release in releases]
+    how: dict[str, Any] = {"support": support, "column": projection.title, "method": method, **options}
+    found = density_behind(values, [noise for noise, _, _ in told], **how)
     assert isinstance(found, Density)
     return found
-
-
-def _sums(release: Release, projection: Projection) -> Iterator[Floats]:
-    described = [describe(release.card, name) for name in projection.weights]
-    for block in blocks_of(release, described):
-        yield projection.values(dict(zip(projection.weights, block, strict=True)))
 
 
 # What is asked for: several of these, compared with an original where there is one.
@@ -272,9 +263,8 @@ class Wish:
             return joint_from(releases, self.columns, method, **how)
         how |= {"bins": options.bins or BINS, "confidence": options.confidence, "resamples": options.resamples}
         how |= {"atoms": options.atoms and not options.published}
-        if self.along:
-            return along_from(releases, self.along, method, **how)
-        return reconstruct_from(releases, self.columns[0], method, **how)
+        behind, what = (along_from, self.along) if self.along else (reconstruct_from, self.columns[0])
+        return behind(releases, what, method, **how)
 
 
 @asks(ReconstructAsked)
@@ -368,11 +358,8 @@ def folder_names(columns: Sequence[str]) -> list[str]:
     names: list[str] = []
     for column in columns:
         plain_name = re.sub(r"[^\w -]", "_", column).strip()[:_LONGEST_NAME] or "_"
-        name, number = plain_name, 1
-        while name.casefold() in {taken.casefold() for taken in names}:
-            number += 1
-            name = f"{plain_name}-{number}"
-        names.append(name)
+        taken, tried = {name.casefold() for name in names}, (f"{plain_name}-{number}" for number in count(2))
+        names.append(next(name for name in chain([plain_name], tried) if name.casefold() not in taken))
     return names
 
 
@@ -390,9 +377,9 @@ def _compared(table: Any, release: Release, wish: Wish) -> Callable[[Any], float
 
     if wish.along:
         projection = Projection.read(wish.along, release.card.made_by().names())
-        sums = projection.values({name: values(name) for name in projection.weights})
-        return lambda found: information_loss(sums, found)
-    told = [values(column) for column in wish.columns]
+        told = [projection.values({name: values(name) for name in projection.weights})]
+    else:
+        told = [values(column) for column in wish.columns]
     if len(told) > 1:
         return lambda found: float(found.information_loss(*told))
     return lambda found: information_loss(told[0], found)

@@ -26,6 +26,7 @@ from sfumato.learn.mining.seen import Mined, Part, Piece, file_order, parts_of, 
 from sfumato.release.release import Release, Releases
 from sfumato.table import Group
 
+
 # Released entries made unbiased, and what noise adds to their products.
 #
 # w has E[w | x] = x in the encoding of plain rows, and `extra` is an unbiased estimate, row by row, of what noise adds
@@ -34,8 +35,6 @@ from sfumato.table import Group
 # f (x - o), it is (w - o)^2 r / (1 + r) with r = Var f / (E f)^2. A one-hot entry is its own square, so extra =
 # w^2 - w, and products of two slots of one column are 0. Noise of different columns is independent and adds nothing to
 # their products, unless they share it (`channels.mixed`): then its covariance is taken off.
-
-
 @dataclass(frozen=True, eq=False)
 class Unbiased:
     """Encoded source columns: entries w (n x d, NaN where not reported), and `products` (d x d, or n x d on the
@@ -63,19 +62,13 @@ def unbiased(part: Part, *, own_space: bool = False) -> Unbiased:
             )
         else:
             _numbers(piece, part.Z, W, extra)
-    onehot = tuple(piece.place for piece in pieces if piece.is_category)
+    none = np.zeros((W.shape[1],) * 2)
     if recipe.is_columnwise:
-        shared = apart(part.channels)
-        together = np.zeros((W.shape[1],) * 2) if shared is None else shared.between(W.shape[1])
-        return Unbiased(W, extra, together, onehot)
+        shared, onehot = apart(part.channels), tuple(piece.place for piece in pieces if piece.is_category)
+        return Unbiased(W, extra, none if shared is None else shared.between(W.shape[1]), onehot)
     if own_space:
-        return Unbiased(W, extra, np.zeros((W.shape[1],) * 2), ())
-    return _mapped_back(part, W, extra)
-
-
-def _mapped_back(part: Part, W: Matrix, extra: Matrix) -> Unbiased:
-    affine = part.recipe.map.affine()
-    if affine is None:
+        return Unbiased(W, extra, none, ())
+    if (affine := recipe.map.affine()) is None:
         raise CardError(
             "Not applicable: the map of the release is a secret key, so no source column can be told from it."
         )
@@ -85,11 +78,10 @@ def _mapped_back(part: Part, W: Matrix, extra: Matrix) -> Unbiased:
             f"Not applicable: the release keeps {len(matrix)} components of {matrix.shape[1]} encoded columns, so what "
             "source columns do is not all in it. Release with all components, or with a method that keeps columns."
         )
-    back = np.linalg.pinv(matrix)
-    noise = np.diag(extra.mean(axis=0))
+    back, noise = np.linalg.pinv(matrix), np.diag(extra.mean(axis=0))
     plain = (W - offset) @ back.T
-    onehot = tuple(group.slice for group in part.recipe.encoding.groups if group.is_onehot)
-    return Unbiased(plain, np.zeros_like(plain), np.asarray(back @ noise @ back.T), onehot if not noise.any() else ())
+    onehot = () if noise.any() else tuple(group.slice for group in recipe.encoding.groups if group.is_onehot)
+    return Unbiased(plain, np.zeros_like(plain), np.asarray(back @ noise @ back.T), onehot)
 
 
 def _numbers(piece: Piece, Z: Matrix, W: Matrix, extra: Matrix) -> None:
@@ -101,13 +93,13 @@ def _numbers(piece: Piece, Z: Matrix, W: Matrix, extra: Matrix) -> None:
     (base, tilt, bend), factor = channel.variance_curve, channel.factor
     if not math.isfinite(base) or (factor is not None and not math.isfinite(factor.variance)):
         raise CardError(f"Not applicable: the noise of column {piece.name!r} has no variance that could be taken out.")
-    W[:, piece.place] = (Z[:, piece.place] - offset) / slope
+    w = W[:, piece.place] = (Z[:, piece.place] - offset) / slope
     if factor is None:
-        w, bend = W[:, piece.place], bend / slope**2
+        bend /= slope**2
         extra[:, piece.place] = (base / slope**2 + tilt / slope**2 * w + bend * w**2) / (1.0 + bend)
     else:
         relative = factor.variance / factor.mean**2
-        extra[:, piece.place] = (W[:, piece.place] - factor.origin) ** 2 * relative / (1.0 + relative)
+        extra[:, piece.place] = (w - factor.origin) ** 2 * relative / (1.0 + relative)
 
 
 def _answers(piece: Piece, Z: Matrix, W: Matrix, extra: Matrix) -> None:
@@ -157,20 +149,22 @@ def fit_linear(
     groups = min(GROUPS, rows // 5)
     dealt = np.random.default_rng(seed).permutation(rows) % groups
     sums, counts, noise = _moments(parts, used, dealt, groups)
-    b, covariance, explained = _solve(sums.sum(axis=0), counts.sum(axis=0))
-    without = [_solve(sums.sum(axis=0) - s, counts.sum(axis=0) - c) for s, c in zip(sums, counts, strict=True)]
+    total, rows_of_both = sums.sum(axis=0), counts.sum(axis=0)
+    b, covariance, explained = _solve(total, rows_of_both)
+    again, spreads, _ = zip(
+        *(_solve(total - s, rows_of_both - c) for s, c in zip(sums, counts, strict=True)), strict=True
+    )
     spread, direction = np.linalg.eigh(covariance)
     if spread[0] <= 0:
         raise UsageError(
             "The noise is too strong for these columns: taken out, it leaves no variance in some direction of them, so "
             "their coefficients cannot be told. Use fewer columns, more rows or weaker noise."
         )
-    least = np.array([direction[:, 0] @ one @ direction[:, 0] for _, one, _ in without])
+    least = np.array([direction[:, 0] @ one @ direction[:, 0] for one in spreads])
     scatter = float(np.sqrt((groups - 1) * least.var()))
-    again = np.array([one for one, _, _ in without])
-    errors = np.sqrt((groups - 1) * again.var(axis=0))
+    errors = np.sqrt((groups - 1) * np.array(again).var(axis=0))
     half = float(stats.t.ppf(0.5 + confidence / 2, groups - 1)) * errors
-    naive, _, _ = _solve(sums.sum(axis=0) + noise, counts.sum(axis=0))
+    naive, _, _ = _solve(total + noise, rows_of_both)
     firmness = float(spread[0]) / scatter if scatter > 0 else np.inf
     return Linear(b, errors, b - half, b + half, naive, explained, firmness)
 
@@ -187,10 +181,10 @@ def _moments(parts: Sequence[Unbiased], used: Codes, dealt: Codes, groups: int) 
         known = np.column_stack([np.ones(len(W)), np.where(there, W, 0.0)])
         reported = np.column_stack([np.ones(len(W)), there]).astype(np.float64)
         # Different slots of one column, whose product is 0 for everybody.
-        column = np.arange(part.W.shape[1]) * -1 - 1
+        column = -1 - np.arange(part.W.shape[1])
         for number, place in enumerate(part.onehot):
             column[place] = number
-        own = np.concatenate([[-(part.W.shape[1] + 2)], column[used]])
+        own = np.append(-len(column) - 1, column[used])
         exclusive = (own[:, None] == own[None]) & ~np.eye(len(own), dtype=bool)
         mine = dealt[first : first + len(W)]
         first += len(W)
@@ -228,7 +222,6 @@ def _solve(sums: Matrix, counts: Matrix) -> tuple[Floats, Matrix, float]:
 # Rows are learned from and asked as they were released, noise and all, each left out of what answers for it. That is
 # what a holder of the release alone can measure. A rotation of the explaining columns would change nothing of it
 # for the kernel smoother and linear models (`sfumato invariance --target`).
-
 
 FOLDS = 5
 MOST_ROWS = 5_000
@@ -451,11 +444,8 @@ def _beside_target(release: Release, bounds: tuple[float, float], own_space: boo
         one = unbiased(part, own_space=own_space)
         mine = values[first : first + len(part.Z)]
         first += len(part.Z)
-        together = np.pad(one.together, ((0, 1), (0, 1)))
-        exact = np.zeros((len(mine), 1))
-        found.append(
-            Unbiased(np.column_stack([one.W, mine]), np.column_stack([one.diagonal, exact]), together, one.onehot)
-        )
+        W, exact = np.column_stack([one.W, mine]), np.column_stack([one.diagonal, np.zeros(len(mine))])
+        found.append(Unbiased(W, exact, np.pad(one.together, ((0, 1), (0, 1))), one.onehot))
     return found
 
 

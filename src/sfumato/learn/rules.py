@@ -5,7 +5,7 @@ q = (1 - p) / (k - 1) has E[w | x] = x. Columns are randomized independently, so
 columns has the mean of the product of the truths: the mean over rows of w_a w_b is an unbiased estimate of how many
 people have both. Its variance is that of the products, over the number of rows.
 
-Bits of guided surveys have no columns that stand alone: there the product is that of `mining.whole_answers`.
+Bits of guided surveys have no columns that stand alone: there the product is that of `WholeAnswers`.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ import itertools
 import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from scipy import stats
 
 from sfumato.channels import NotApplicableError
-from sfumato.core.array_types import Codes, Floats
+from sfumato.channels.guidance.space import IMPOSSIBLE, AnswerSpace
+from sfumato.core.array_types import Codes, Flags, Floats, Matrix
 from sfumato.core.asked import asks
 from sfumato.core.errors import UsageError
 from sfumato.learn.asked import RulesAsked
 from sfumato.learn.mining.seen import Mined, Part, parts_of, pieces_of, pooled
-from sfumato.learn.mining.whole_answers import WholeAnswers
 from sfumato.release.release import Release, Releases
 
 MOST_SETS = 100_000
@@ -35,23 +35,108 @@ WIDEST = 0.125
 SURE_OF_ANTECEDENT = 3.0
 """A share below so many of its standard errors may be none at all, and nothing is divided by it."""
 
+# Shares of answers behind the bits of guided surveys, unbiased.
+#
+# Every bit depends on all answers of a person, t V V', so no column stands alone: what can be estimated is how many
+# people give each whole answer t. Of bits R that were sent under guidance v with known law P_v(R | t), let
+#
+#     l(t) = P_v(R | t) / P_v(R),  K = sum over v of share_v sum over R of P_v(R | t) P_v(R | t') / P_v(R),
+#
+# where P_v(R) is any positive function of R. Then K^-1 l has the mean e_t over the bits of a person who answered t,
+# with v drawn like its share of the rows: it is an unbiased row of whole answers, and the sum of its entries over the
+# answers with `smokes=yes` and `coughs=yes` an unbiased count of both. What lies outside K's range has the same law
+# whatever people answer, and no estimate. With P_v(R) a product over bits of their mean probability m, K is a product
+# as well: q q' / m + (1 - q)(1 - q') / (1 - m) over all bits.
+
+MOST_ANSWERS = 256
+"""Different answers of a person; the work grows with the square of their number."""
+MOST_CELLS = 1 << 27
+"""Rows times different answers that are held at a time: one gibibyte."""
+TOLD = 1e-10
+"""Directions of K below this part of its largest are taken for none."""
+OUTSIDE = 1e-8
+"""A set of answers is not estimated where more of it than this, by squares, lies outside K's range."""
+
+
+@dataclass(frozen=True, eq=False)
+class WholeAnswers:
+    """`rows`: of each part what K^-1 is applied to, distinct bits x answers; `which`: the place of each row in it.
+
+    `inverse` is that of K, and `inside` the projection to its range. `items`: which answers have each item.
+    """
+
+    rows: tuple[Matrix, ...]
+    which: tuple[Codes, ...]
+    inverse: Matrix
+    inside: Matrix
+    items: dict[tuple[str, str], Flags]
+
+    @classmethod
+    def of(cls, parts: Sequence[Part], columns: Sequence[str] = ()) -> WholeAnswers:
+        """Of parts that went through guided maps, all with the same questions; with the items of all or these."""
+        encoding = parts[0].recipe.encoding
+        space = AnswerSpace([group.width for group in encoding.groups])
+        if len(space) > MOST_ANSWERS:
+            raise UsageError(
+                f"Not applicable: {len(space):,} different answers are possible. Every bit of a guided survey depends "
+                f"on all answers of a person, so rules are found only where at most {MOST_ANSWERS} are possible. Train "
+                "a classifier on the bits instead (bernoulli-naive-bayes, id3)."
+            )
+        T = space.onehot(space.every()).astype(np.float64)
+        total, ratios, which = np.zeros((len(T), len(T))), [], []
+        for part in parts:
+            x, one = part.recipe.map.apply(T), np.ones((1, 1))  # q: P(1) of every bit, for every answer
+            bits = [bit.log_likelihood(one, x[:, [j]])[0] for j, bit in enumerate(part.channels)]
+            q = np.exp(np.column_stack(bits))
+            mean = q.mean(axis=0)
+            yes, no = q / np.maximum(mean, IMPOSSIBLE), (1.0 - q) / np.maximum(1.0 - mean, IMPOSSIBLE)
+            K = np.ones_like(total)
+            for bit in range(q.shape[1]):
+                K *= np.outer(yes[:, bit], q[:, bit]) + np.outer(no[:, bit], 1.0 - q[:, bit])
+            total += len(part.Z) * K
+            distinct, back = np.unique(part.Z > 0.5, axis=0, return_inverse=True)
+            ratio = np.ones((len(distinct), len(T)))
+            for bit in range(q.shape[1]):
+                ratio *= np.where(distinct[:, bit, None], yes[:, bit], no[:, bit])
+            ratios.append(ratio)
+            which.append(np.asarray(back).ravel())
+            if sum(map(np.size, ratios)) > MOST_CELLS:
+                raise UsageError("There are too many different rows for the memory. Give fewer releases at a time.")
+        values, vectors = np.linalg.eigh(total / sum(len(part.Z) for part in parts))
+        kept = values > TOLD * values[-1]
+        inside = vectors[:, kept] @ vectors[:, kept].T
+        inverse = (vectors[:, kept] / values[kept]) @ vectors[:, kept].T
+        items = {
+            (group.column.name, slot): T[:, group.start + place] > 0.5
+            for group in encoding.groups
+            for place, slot in enumerate(group.slots)
+            if len(group.slots) > 1 and (not columns or group.column.name in columns)
+        }
+        return cls(tuple(ratios), tuple(which), inverse, inside, items)
+
+    def counts(self, part: int, items: Sequence[tuple[str, str]]) -> Floats:
+        """For every row of a part an unbiased count of its person among those who gave all of these answers; NaN where
+        the bits do not tell."""
+        among = np.all([self.items[item] for item in items], axis=0).astype(np.float64)
+        if np.sum((among - self.inside @ among) ** 2) > OUTSIDE * np.sum(among**2):
+            return np.full(len(self.which[part]), np.nan)
+        return np.asarray((self.rows[part] @ (self.inverse @ among))[self.which[part]])
+
+
+# Frequencies and rules.
+
 Item = tuple[str, str]
 Label = tuple[str, tuple[str, ...], Codes, float]
 """Name, classes, codes and how often they are kept."""
 
 
-@dataclass(frozen=True)
-class Estimate:
+class Estimate(NamedTuple):
     """An unbiased estimate, which may lie outside [0, 1], with its interval cut to it."""
 
     value: float
     low: float
     high: float
     error: float
-
-    def told(self, name: str) -> dict[str, float]:
-        """Columns of a table."""
-        return {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
 
 
 @dataclass(frozen=True)
@@ -99,8 +184,8 @@ def answers_of(parts: Sequence[Part], labels: Sequence[Label | None], columns: S
     """Of all categorical columns, or those named."""
     whole = None
     if all(_holds_bits(part) for part in parts):
-        several = [place for place, part in enumerate(parts) if len(part.Z) > 1]  # one row has no spread
-        parts, labels = [parts[place] for place in several], [labels[place] for place in several]
+        several = [pair for pair in zip(parts, labels, strict=True) if len(pair[0].Z) > 1]  # one row has no spread
+        parts, labels = zip(*several, strict=True)
         whole = WholeAnswers.of(parts, columns)
     entries: list[dict[Item, Floats]] = []
     gains: list[dict[Item, float]] = []
@@ -119,12 +204,7 @@ def answers_of(parts: Sequence[Part], labels: Sequence[Label | None], columns: S
             for place, slot in enumerate(slots):
                 entries[-1][name, slot], gains[-1][name, slot] = (Z[:, place] - other) / (keep - other), keep - other
     answers = Answers(tuple(entries), tuple(gains), tuple(left_out), whole)
-    _check_columns(columns, {name for name, _ in answers.items})
-    return answers
-
-
-def _check_columns(columns: Sequence[str], known: Collection[str]) -> None:
-    """Whether there are answers in the columns that were asked for, and in two at least."""
+    known = dict(answers.items)
     if unknown := [name for name in columns if name not in known]:
         raise UsageError(f"The release has no categorical column {unknown[0]!r}.")
     if len(known) < 2:
@@ -132,6 +212,7 @@ def _check_columns(columns: Sequence[str], known: Collection[str]) -> None:
             "Rules need two categorical columns at least (the column to predict counts). Give numbers bins in "
             "the schema."
         )
+    return answers
 
 
 def _holds_bits(part: Part) -> bool:
@@ -266,9 +347,8 @@ def _extended(bases: Sequence[tuple[Item, ...]], items: Sequence[Item], size: in
     known = set(bases)
     for base, item in itertools.product(bases, items):
         one = (*base, item)
-        if item <= base[-1] or item[0] in {name for name, _ in base}:
-            continue
-        if all(part in known for part in itertools.combinations(one, size - 1)):
+        fits = item > base[-1] and item[0] not in dict(base)
+        if fits and all(part in known for part in itertools.combinations(one, size - 1)):
             yield one
 
 
@@ -277,16 +357,15 @@ def sure_rules(answers: Answers, sets: dict[tuple[Item, ...], Estimate], wanted:
     possible = [(items, then) for items in sets if len(items) > 1 for then in items]
     found = []
     for items, then in possible:
-        if sets[items].value < wanted.min_support:
-            continue
-        rule = rule_of(answers, tuple(one for one in items if one != then), then, wanted.confidence, len(possible))
-        if rule is not None and rule.confidence.value >= wanted.min_confidence:
-            found.append(rule)
+        if sets[items].value >= wanted.min_support:
+            when = tuple(one for one in items if one != then)
+            rule = rule_of(answers, when, then, wanted.confidence, len(possible))
+            if rule is not None and rule.confidence.value >= wanted.min_confidence:
+                found.append(rule)
     return sorted(found, key=lambda rule: (rule.chance, -rule.confidence.value)), len(possible)
 
 
 # Releases of randomized answers in, frequencies of pairs and rules out: pairs.csv, rules.csv, rules.json.
-
 
 SURE = 0.05
 
@@ -350,12 +429,10 @@ def rules(releases: Releases, options: RulesAsked) -> Rules:
     if any(release.card.made_by().by_class for release in releases):
         raise UsageError("Not applicable: the noise of these releases differs by class, and holds numbers only.")
     parts = [part for release in releases for part in parts_of(release)]
-    labels = [
-        None
-        if release.y is None
-        else (release.card.release_schema["label"]["name"], release.card.classes, release.y, release.card.label_keep)
-        for release in releases
-    ]
+    labels: list[Label | None] = []
+    for release in releases:
+        card, named = release.card, release.card.release_schema["label"]
+        labels.append(None if release.y is None else (named["name"], card.classes, release.y, card.label_keep))
     answers = answers_of(parts, labels, options.columns)
     sets, untold = frequent(answers, options.longest, options.min_support, options.confidence)
     found, looked_at = sure_rules(answers, sets, options)
@@ -389,28 +466,21 @@ def _warnings(about: dict[str, Any], releases: Sequence[Release]) -> list[str]:
     return found
 
 
-def _words(items: Sequence[Item]) -> str:
-    return " and ".join(f"{name}={slot}" for name, slot in items)
-
-
 def _tables(sets: dict[tuple[Item, ...], Estimate], found: Sequence[Rule]) -> tuple[pa.Table, pa.Table]:
     """Pairs and rules; an empty table has the same columns."""
-    pairs = [
-        {"first": _words(items[:1]), "second": _words(items[1:]), "share": one.value, "low": one.low, "high": one.high}
-        for items, one in sets.items()
-        if len(items) == 2
-    ]
-    rows = [
-        {"when": _words(rule.when), "then": _words([rule.then])}
-        | rule.support.told("support")
-        | rule.confidence.told("confidence")
-        | {"lift": rule.lift, "chance": rule.chance}
-        for rule in found
-    ]
-    of_pair = ["first", "second", "share", "low", "high"]
-    of_rule = ["when", "then", *(f"{name}{end}" for name in ("support", "confidence") for end in ("", "_low", "_high"))]
-    tables = []
-    for lines, names in ((pairs, of_pair), (rows, [*of_rule, "lift", "chance"])):
+
+    def words(items: Sequence[Item]) -> str:
+        return " and ".join(f"{name}={slot}" for name, slot in items)
+
+    def table(rows: Sequence[tuple[Any, ...]], names: Sequence[str]) -> pa.Table:
         fields = [(name, pa.string() if place < 2 else pa.float64()) for place, name in enumerate(names)]
-        tables.append(pa.Table.from_pylist(lines, pa.schema(fields)))
-    return tables[0], tables[1]
+        return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows], pa.schema(fields))
+
+    pairs = [(words(items[:1]), words(items[1:]), *one[:3]) for items, one in sets.items() if len(items) == 2]
+    rows = [
+        (words(one.when), words([one.then]), *one.support[:3], *one.confidence[:3], one.lift, one.chance)
+        for one in found
+    ]
+    ends = [f"{name}{end}" for name in ("support", "confidence") for end in ("", "_low", "_high")]
+    of_rules = table(rows, ["when", "then", *ends, "lift", "chance"])
+    return table(pairs, ["first", "second", "share", "low", "high"]), of_rules

@@ -97,8 +97,7 @@ def _measured(
         x = rng.choice(x, MOST_ROWS, replace=False)
     named = {} if options.rounds is None else {"rounds": options.rounds}
     em = None if options.published and not named else make_method(ITERATION, named, published=options.published)
-    lines = {}
-    ways = _ways(one, programme, em)
+    lines, ways = {}, _ways(one, programme, em)
     for number, (name, way) in enumerate(ways.items(), start=1):
         if points := _line(x, way, one, options, rng):
             lines[name] = points

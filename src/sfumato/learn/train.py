@@ -87,8 +87,7 @@ def _beside(fitted: Any, parts: Sequence[Part]) -> dict[str, Any]:
         shares = onto_simplex((np.pad(shares, (0, k - len(counts))) - other) / (keep - other))
     alike = bool(getattr(getattr(fitted, "classifier_", fitted), "answers_prior_", False))
     if not alike:
-        stages = bool(getattr(fitted, "reads_stages", False))
-        rows = np.concatenate([_to_try(part, stages) for part in parts])[:MOST_TRIED]
+        rows = np.concatenate([_to_try(part, getattr(fitted, "reads_stages", False)) for part in parts])[:MOST_TRIED]
         alike = len(np.unique(fitted.predict(rows))) == 1
     return {"commonest": float(shares.max()), "answers_one_class": alike}
 
@@ -130,12 +129,12 @@ def _embedding(card: Card, plain: bool, stages: bool) -> dict[str, Any]:
     A column-wise release lies where its source does, unless noise has another mean. Classifiers that answer for `plain`
     rows need no such map then; nor do those that read `stages`. Where there is none, the model says why.
     """
-    if card.is_columnwise and plain:
+    kind = card.transform["kind"]
+    # plain answers of a guided survey are classified as they are
+    if (card.is_columnwise and plain) or (kind == "staged" and stages) or kind == "guided":
         return {"kind": "identity"}
-    if card.transform["kind"] == "staged":
-        return {"kind": "identity"} if stages else {"kind": "unknown", "why": STAGED}
-    if card.transform["kind"] == "guided":
-        return {"kind": "identity"}  # plain answers are classified as they are
+    if kind == "staged":
+        return {"kind": "unknown", "why": STAGED}
     if card.is_columnwise:
         try:
             placed = public_map(card.made_by())
@@ -162,11 +161,10 @@ def settled(fitted: Any) -> dict[str, Any]:
 
 def about_model(classifier: Choice, cards: Sequence[Card], reconstruction: str | None = None) -> dict[str, Any]:
     """The model's own card."""
-    chosen = choose_classifier(classifier)
+    chosen, card = choose_classifier(classifier), cards[0]
     made = make_classifier(chosen, reconstruction)
-    papers = {paper for used in cards for paper in used.papers}
-    published = reconstruction is None and chosen.is_published(papers)
-    card, plain, stages = cards[0], answers_plain_rows(made), bool(getattr(made, "reads_stages", False))
+    published = reconstruction is None and chosen.is_published({paper for used in cards for paper in used.papers})
+    plain, stages = answers_plain_rows(made), bool(getattr(made, "reads_stages", False))
     return {
         "format": FORMAT,
         "version": VERSION,

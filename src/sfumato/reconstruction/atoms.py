@@ -13,11 +13,13 @@ Point masses are further cells whose probability no neighbour holds back.
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
+from scipy.special import logsumexp
 
 from sfumato.core.array_types import Floats
 from sfumato.reconstruction.evidence import Cells, Evidence, point_probabilities
@@ -164,12 +166,6 @@ def _curve(cells: int, knots: int, points: int) -> tuple[Floats, Floats]:
     return design, squares
 
 
-def log_sum(values: Sequence[float]) -> float:
-    """log sum exp."""
-    top = max(values)
-    return float(top + np.log(np.sum(np.exp(np.array(values) - top))))
-
-
 # Values that many people share: point masses are found before anything is smoothed.
 #
 # Thirty per cent of the people at one value are a wall to any smooth density, and smoothed they look like a hill.
@@ -178,7 +174,6 @@ def log_sum(values: Sequence[float]) -> float:
 # values with it, against those with a smooth density alone and with a narrow hump in its stead; places and shares that
 # do not fit count against it (Bayes factors). Strong noise cannot tell a point from a hump: then both stay, with their
 # probabilities.
-
 
 MOST = 12
 _TOGETHER = 4
@@ -248,13 +243,12 @@ class Column:
 
     def log_evidence(self, width: float) -> float:
         """Of the values released. Any share of an atom is as likely as another, and any place of the whole `width`."""
-        total = log_sum([fit.log_evidence for fit in self.fits])
+        total = float(logsumexp([fit.log_evidence for fit in self.fits]))
         mass = self.model.masses(self.best.theta)
         for atom, share in zip(self.atoms, mass[self.model.cells :], strict=True):
             places = min(1.0, atom.error * np.sqrt(2.0 * np.pi) / width)
             total += float(np.log(max(share * (1.0 - share), _SMALL)) + np.log(max(places, _SMALL)))
-            total += 0.5 * float(np.log(2.0 * np.pi))
-            total -= float(np.log(len(_HUMPS) if atom.width else _SELDOM))
+            total += 0.5 * float(np.log(2.0 * np.pi)) - float(np.log(len(_HUMPS) if atom.width else _SELDOM))
         return total
 
 
@@ -310,14 +304,14 @@ class _Search:
         return Column(tuple(atoms), model, model.path())
 
     def model(self, atoms: Sequence[Atom]) -> LogDensity:
-        columns: list[list[Floats]] = [[] for _ in self.evidence]
+        if not atoms:
+            return LogDensity(self.evidence)
+        columns = []  # of every atom, part by part
         for atom in atoms:
             about, weight = atom.spread()
-            for part, spread in zip(
-                columns, self.spreads(np.clip(atom.value + about, self.low, self.high)), strict=True
-            ):
-                part.append(spread @ weight)
-        return LogDensity(self.evidence, [np.column_stack(part) for part in columns] if atoms else ())
+            at = np.clip(atom.value + about, self.low, self.high)
+            columns.append([spread @ weight for spread in self.spreads(at)])
+        return LogDensity(self.evidence, [np.column_stack(part) for part in zip(*columns, strict=True)])
 
     def promising(self, column: Column) -> list[tuple[Atom, ...]]:
         """More atoms to try: where one explains most of what is left over, or an end of the range, and then the next.
@@ -371,22 +365,18 @@ class _Search:
         self, atoms: Sequence[Atom], model: LogDensity, fit: Fitted, place: float, share: float
     ) -> tuple[tuple[Atom, ...], LogDensity, Fitted]:
         """The atoms and one more, fitted at the same roughness."""
-        height = model.design @ fit.theta
-        level = float(height.max() + np.log(np.exp(height - height.max()).sum()) + np.log(share / (1.0 - share)))
+        level = float(logsumexp(model.design @ fit.theta) + np.log(share / (1.0 - share)))
         more = (*atoms, Atom(place, place, self.step))
         grown = self.model(more)
         return more, grown, grown.fit(fit.roughness, np.insert(fit.theta, model.knots + model.points, level))
 
     def rivals(self, column: Column, first: int) -> list[Column]:
         """What else the atoms from `first` on may be: one of them less, or one of them a hump."""
-        found, fresh = [], range(first, len(column.atoms))
-        for number in fresh if len(fresh) > 1 else ():
-            found.append(self.column((*column.atoms[:number], *column.atoms[number + 1 :])))
-        for number in fresh if not self.whole else ():
-            for hump in _HUMPS:
-                atoms = list(column.atoms)
-                atoms[number] = replace(atoms[number], width=hump * self.cell)
-                found.append(self.column(atoms))
+        atoms, fresh = column.atoms, range(first, len(column.atoms))
+        found = [self.column((*atoms[:one], *atoms[one + 1 :])) for one in (fresh if len(fresh) > 1 else ())]
+        for one, hump in itertools.product(() if self.whole else fresh, _HUMPS):
+            wider = replace(atoms[one], width=hump * self.cell)
+            found.append(self.column((*atoms[:one], wider, *atoms[one + 1 :])))
         return found
 
     def settled(self, column: Column) -> Column:
@@ -397,8 +387,7 @@ class _Search:
         if self.whole:
             return column
         atoms: list[Atom] = []
-        for number in range(len(column.atoms)):
-            atom = self.located(column, number)
+        for atom in (self.located(column, number) for number in range(len(column.atoms))):
             if atom.error < _VAGUE * self.cell and self.apart(atom.value, atoms):
                 atoms.append(atom)
         return self.column(atoms)

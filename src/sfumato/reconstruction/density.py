@@ -12,13 +12,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
+from scipy.special import logsumexp
 from scipy.stats import norm
 
 from sfumato.core.array_types import Floats
 from sfumato.core.errors import CardError, TableError, UsageError
 from sfumato.core.wording import counted
 from sfumato.noise.response import onto_simplex
-from sfumato.reconstruction.atoms import Column, Fitted, LogDensity, log_sum
+from sfumato.reconstruction.atoms import Column, Fitted, LogDensity
 from sfumato.reconstruction.evidence import Cells, Options
 from sfumato.reconstruction.picture import WIDE, Band, Size, bars_picture, steps_picture
 
@@ -261,7 +262,6 @@ class Density:
 
 # A reconstruction as plain JSON, there and back: what a coordinator keeps of it, and tells its owner.
 
-
 BAND = ("mass", "low", "high")
 
 
@@ -308,7 +308,6 @@ def _numbers(told: Any, count: int) -> Floats:
 # logarithm of a cell's probability is uncertain by more than 1, and nothing is normal. Short chains in coordinates in
 # which the curvature is 1 cost a tenth of a second and need no such approximation.
 
-
 _TRAJECTORIES, _KEPT = 12, 4
 _LEAPS, _STEP = 8, 0.25
 
@@ -320,9 +319,7 @@ def draw_masses(model: LogDensity, fits: Sequence[Fitted], count: int, rng: np.r
     chains = -(-count // _KEPT)
     places = (np.arange(chains) + rng.random()) / chains  # evenly, so that few chains still stand for all
     chosen = np.minimum(np.searchsorted(np.cumsum(share / share.sum()), places), len(fits) - 1)
-    found = []
-    for place in np.unique(chosen):
-        found.append(_chains(model, fits[place], int(np.sum(chosen == place)), rng))
+    found = [_chains(model, fits[place], int(np.sum(chosen == place)), rng) for place in np.unique(chosen)]
     return np.vstack(found)[:count]
 
 
@@ -384,7 +381,6 @@ def _chains(model: LogDensity, fit: Fitted, chains: int, rng: np.random.Generato
 # which chance and the bias of smoothing are one: a draw is a table that could be the true one. The band spans the
 # intervals of all of them. A point mass may lie in each cell that its standard error reaches.
 
-
 _LIKELY = 0.02
 """Chance from which on a kind of curve counts: what is seldom true is true of some columns, so only what the released
 values rule out is left out."""
@@ -415,8 +411,8 @@ def _alike(fits: Sequence[Fitted]) -> list[Sequence[Fitted]]:
     """
     third = -(-len(fits) // 3)
     kinds = [fits[start : start + third] for start in range(0, len(fits), third)]
-    evidence = np.array([log_sum([fit.log_evidence for fit in kind]) for kind in kinds])
-    chances = np.exp(evidence - log_sum(list(evidence)))
+    evidence = np.array([logsumexp([fit.log_evidence for fit in kind]) for kind in kinds])
+    chances = np.exp(evidence - logsumexp(evidence))
     return [kind for kind, chance in zip(kinds, chances, strict=True) if chance >= _LIKELY]
 
 
@@ -436,9 +432,8 @@ def _interval(
     low, high = np.quantile(smooth, tails, axis=0)
     for atom, share in zip(column.atoms, shares, strict=True):
         if not atom.width:
-            ends = cells.holding(
-                np.array([atom.place - reach * atom.error, atom.place + reach * atom.error, atom.value])
-            )
+            away = reach * atom.error
+            ends = cells.holding(np.array([atom.place - away, atom.place + away, atom.value]))
             there = np.arange(ends.min(), ends.max() + 1)
             with_it = np.quantile(smooth[:, there] + share[:, None], tails, axis=0)
             high[there] = np.maximum(high[there], with_it[1])

@@ -94,7 +94,6 @@ def smoothing(count: int, width: float) -> Floats:
 
 # Released values as counts on a fine grid: all that reconstruction needs, in constant memory, and counts add up.
 
-
 CELLS = 1 << 15
 _CHUNK = 1 << 18
 
@@ -152,12 +151,10 @@ class Bins:
         shift = np.bincount(cell, weights=place, minlength=cells + 2)[1:-1]
         inside = (cell > 0) & (cell <= cells) if found[0] or found[-1] else slice(None)
         t = place[inside]
-        counts, told = (
-            found[1:-1].astype(np.int64),
-            (float(present.min(initial=np.inf)), float(present.max(initial=-np.inf))),
-        )
-        wobble, beyond = float(t.sum() - t @ t), (int(found[0]), int(found[-1]))
-        return Bins(self.low, self.high, counts, shift.astype(np.float64), wobble, *beyond, int(missing.sum()), *told)
+        counts, wobble, empty = found[1:-1].astype(np.int64), float(t.sum() - t @ t), int(missing.sum())
+        ends = float(present.min(initial=np.inf)), float(present.max(initial=-np.inf))
+        beyond = int(found[0]), int(found[-1])
+        return Bins(self.low, self.high, counts, shift.astype(np.float64), wobble, *beyond, empty, *ends)
 
     def __add__(self, other: Bins) -> Bins:
         if (self.low, self.high, len(self.counts)) != (other.low, other.high, len(other.counts)):
@@ -197,7 +194,6 @@ class Bins:
 
 
 # What a method of reconstruction is given: counts of released values with the noise that made them, part by part.
-
 
 _TAIL = 0.05
 _NEVER = 1e-15

@@ -92,11 +92,9 @@ class EmSolver:
         total = sum(part.n for part in evidence)
         before: Floats | None = None
         for number, mass in enumerate(self.path(evidence)):
-            self.iterations = number
-            if self.rounds is not None:
-                done = number == self.rounds
-            else:
-                done = before is not None and self._settled(evidence, mass, before, total)
+            self.iterations, done = number, number == self.rounds
+            if self.rounds is None and before is not None:
+                done = self._settled(evidence, mass, before, total)
             if done:
                 return mass
             before = mass

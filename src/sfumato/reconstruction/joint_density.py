@@ -40,8 +40,7 @@ class Axis:
             place = {category: number for number, category in enumerate(self.categories)}
             return np.array([place.get(str(value), -1) for value in values], dtype=np.int64)
         numbers, edges = np.asarray(values, dtype=np.float64), self.cells.edges
-        inside = (numbers >= edges[0]) & (numbers <= edges[-1])
-        return np.where(inside, self.cells.holding(numbers), -1)
+        return np.where((numbers >= edges[0]) & (numbers <= edges[-1]), self.cells.holding(numbers), -1)
 
 
 @dataclass(frozen=True, repr=False)
@@ -69,17 +68,17 @@ class JointDensity:
         """Of two numbers; of categories there is none."""
         if len(self.axes) != 2 or any(axis.categories for axis in self.axes):
             return None
-        x, y = (axis.cells.middles for axis in self.axes)
-        p, q = self.mass.sum(axis=1), self.mass.sum(axis=0)
-        dx, dy = x - p @ x, y - q @ y
-        spread = float(np.sqrt((p @ dx**2) * (q @ dy**2)))
+        shares = self.marginals()
+        dx, dy = (
+            axis.cells.middles - share @ axis.cells.middles for axis, share in zip(self.axes, shares, strict=True)
+        )
+        spread = float(np.sqrt((shares[0] @ dx**2) * (shares[1] @ dy**2)))
         return float(dx @ self.mass @ dy) / spread if spread > 0 else None
 
     @property
     def mutual_information(self) -> float:
         """In bits: what the columns tell of each other; 0 where they are independent."""
-        apart = reduce(np.multiply.outer, self.marginals())
-        shown = self.mass > 0
+        apart, shown = reduce(np.multiply.outer, self.marginals()), self.mass > 0
         return float(np.sum(self.mass[shown] * np.log2(self.mass[shown] / apart[shown])))
 
     def marginals(self) -> list[Floats]:
@@ -148,7 +147,6 @@ class JointDensity:
 #
 # and it stops after the number of rounds that would have served best had a pilot been the truth, as for one column.
 
-
 POINTS = 4
 """Cells of a released value for every cell of a true one."""
 _TRIALS, _LONGEST = 4, 600
@@ -174,7 +172,7 @@ class Side:
             return cls(one, np.zeros(0), np.full((k, k), other) + (one.keep - other) * np.eye(k))
         cells = axis.cells
         if one.noise is None:
-            return cls(one, cells.edges, np.vstack([np.zeros(cells.count), np.eye(cells.count), np.zeros(cells.count)]))
+            return cls(one, cells.edges, np.pad(np.eye(cells.count), ((1, 1), (0, 0))))
         edges = np.linspace(*z_range(one, one.low, one.high), POINTS * cells.count + 1)
         return cls(one, edges, cell_probabilities(one.noise, edges, cells))
 

@@ -66,23 +66,19 @@ def estimate_common_strength(
     z = np.concatenate([values for values, _ in released])
     if len(z) < FEWEST or z.min() == z.max():
         raise UsageError(f"At least {FEWEST} different released values are needed to tell how strong the noise was.")
-    cells, found = _cells_near(z, support, bins), []
+    # Cells wider than the noise would tell its strength by their own shape: only where values lie are there any.
+    reach = max(float(np.ptp(z)), 1e-12)
+    ends = max(support[0], float(z.min()) - 0.25 * reach), min(support[1], float(z.max()) + 0.25 * reach)
+    cells, found = Cells.even(*(ends if ends[0] < ends[1] else support), bins), []
     for factor in factors:
         pairs = [_halves(values, noise.stretched(factor), support, cells) for values, noise in released if len(values)]
-        found.append(_held_out([a for a, _ in pairs], [b for _, b in pairs]))
-        found[-1] += _held_out([b for _, b in pairs], [a for a, _ in pairs])
+        ones, others = zip(*pairs, strict=True)
+        found.append(_held_out(ones, others) + _held_out(others, ones))
     likely = np.array(found)
     near = np.flatnonzero(likely >= likely.max() - _DROP)
     first, last = int(near[0]), int(near[-1])
     told = first > 0 and last < len(factors) - 1
     return NoiseStrength(float(factors[int(likely.argmax())]), float(factors[first]), float(factors[last]), told)
-
-
-def _cells_near(z: Floats, support: tuple[float, float], bins: int) -> Cells:
-    """Cells wider than the noise would tell its strength by their own shape: only where values lie are there any."""
-    reach = max(float(np.ptp(z)), 1e-12)
-    ends = max(support[0], float(z.min()) - 0.25 * reach), min(support[1], float(z.max()) + 0.25 * reach)
-    return Cells.even(*(ends if ends[0] < ends[1] else support), bins)
 
 
 def _halves(z: Floats, noise: OperatorNoise, support: tuple[float, float], cells: Cells) -> tuple[Evidence, Evidence]:

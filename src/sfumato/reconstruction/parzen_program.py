@@ -27,6 +27,7 @@ from sfumato.reconstruction.evidence import (
     z_cells,
 )
 
+
 # The quadratic programme on the probability simplex, solved exactly [density-reconstruction, Eqs. 14-18].
 #
 #     minimise ||G p - f||^2 + penalty ||G||^2 ||D p||^2   over p >= 0, sum p = 1,
@@ -37,8 +38,6 @@ from sfumato.reconstruction.evidence import (
 # s leaves ||M p||^2 / (1 + ||M p||^2), which grows with ||M p||^2; so normalising gives the optimum itself, for every
 # penalty. (In Eq. 16 the sum should be 1 / dx as in Eq. 14, if f_X is a density; here p are probabilities. In
 # Eq. 18 < is <=.)
-
-
 class ConvergenceError(SfumatoError):
     """A programme that did not reach its optimum."""
 
@@ -111,7 +110,6 @@ def simplex_program(G: Floats, f: Floats, penalty: float = 0.0, points: int = 0)
 # they would otherwise be smeared over a cell and spoil the criterion; the self-terms that Eq. 5 keeps are added in
 # closed form. sinc^4 is what sharing takes from a pair on average. Only frequencies up to about 8 / s count, so a width
 # costs O(range / s) and the whole search O(N + g log g).
-
 
 _REACH = 8.0
 _WIDEST = 1.5
@@ -301,8 +299,7 @@ class ParzenSolver:
         total = sum(part.n for part in evidence)
         for place, (part, (window, G)) in enumerate(zip(evidence, self.designs, strict=True)):
             hidden = part.part.hidden
-            f = window @ (part.counts[1:-1] / part.n)
-            f = (f - hidden * G[:, -1]) / (1.0 - hidden)
+            f = (window @ (part.counts[1:-1] / part.n) - hidden * G[:, -1]) / (1.0 - hidden)
             weight = np.full(len(f), np.sqrt(part.n / total))
             if self.weights is not None:
                 weight *= self.weights[place]

@@ -69,8 +69,8 @@ def steps_picture(
     shapes.append(tag("path", d=f"M{across(mean):.1f} {base}V{TOP}", **stroke(INK, 1, "4 4")))
     legend.append((f"mean {plain(mean)}", stroke(INK, 1, "4 4")))
     for tick, words in ticks(x0, x1, size.marks):
-        half = 0.5 * _LETTER * len(words)
-        shapes.append(text(min(across(tick), size.width - 2 - half), base + 18, words, "middle"))
+        edge = size.width - 2 - 0.5 * _LETTER * len(words)
+        shapes.append(text(min(across(tick), edge), base + 18, words, "middle"))
     shapes.append(text(0.5 * (LEFT + size.width - RIGHT), size.height - 10, fitting(axis, size.width // 8), "middle"))
     return framed(title, "density", [*shapes, *_heights(top, base), *_legend(legend)], base, size)
 
@@ -175,7 +175,6 @@ def svg(width: int, height: int, inside: Sequence[Markup]) -> Markup:
 
 # Information loss against privacy loss as an SVG picture [density-reconstruction, Fig. 3].
 
-
 COLOURS = ("#1f5f8b", "#b3391f", "#1d6a54", "#7d4b94")
 DASHES = (None, "7 4", "2 3", "9 3 2 3")
 Point = tuple[float, float, float]
@@ -214,7 +213,6 @@ def trade_off_picture(title: str, lines: Mapping[str, Sequence[Point]], mark: tu
 
 # A joint density as an SVG picture: cells that are the darker, the more people lie in them.
 
-
 SQUARE = Size(560, 560, 5)
 _LIGHT, _DARK = np.array([247, 250, 252]), np.array([23, 66, 100])
 _LONGEST_MARK = 11
@@ -228,15 +226,12 @@ def heat_picture(title: str, names: Sequence[str], places: Sequence[Sequence[str
     shade = np.sqrt(density / (density.max() or 1.0))  # the eye tells small shares apart better so
     x, y = LEFT + width * _ends(places[0]), TOP + height * (1.0 - _ends(places[1]))
     shapes = []
-    for i in range(mass.shape[0]):
-        for j in range(mass.shape[1]):
-            colour = "".join(f"{int(c):02x}" for c in _LIGHT + shade[i, j] * (_DARK - _LIGHT))
-            sides = {"width": float(x[i + 1] - x[i] + 0.3), "height": float(y[j] - y[j + 1] + 0.3)}
-            shapes.append(tag("rect", x=float(x[i]), y=float(y[j + 1]), **sides, fill=f"#{colour}"))
-    for at, words in _marks(places[0]):
-        shapes.append(text(LEFT + width * at, SQUARE.height - BOTTOM + 18, words, "middle"))
-    for at, words in _marks(places[1]):
-        shapes.append(text(LEFT - 6, TOP + height * (1.0 - at) + 4, words, "end"))
+    for i, j in np.ndindex(mass.shape):
+        colour = "".join(f"{int(c):02x}" for c in _LIGHT + shade[i, j] * (_DARK - _LIGHT))
+        sides = {"width": float(x[i + 1] - x[i] + 0.3), "height": float(y[j] - y[j + 1] + 0.3)}
+        shapes.append(tag("rect", x=float(x[i]), y=float(y[j + 1]), **sides, fill=f"#{colour}"))
+    shapes += [text(LEFT + width * at, SQUARE.height - BOTTOM + 18, words, "middle") for at, words in _marks(places[0])]
+    shapes += [text(LEFT - 6, TOP + height * (1.0 - at) + 4, words, "end") for at, words in _marks(places[1])]
     shapes.append(text(LEFT + 0.5 * width, SQUARE.height - 10, fitting(names[0], 60), "middle"))
     shapes.append(text(LEFT, 48, "the darker, the more people (square root of the density)", "start"))
     return framed(title, fitting(names[1], _LONGEST_MARK), shapes, SQUARE.height - BOTTOM, SQUARE)

@@ -76,7 +76,14 @@ def reconstruct(
     given = values if isinstance(card, Sequence) else [values]
     if not isinstance(given, Sequence) or len(given) != len(cards) or not cards:
         raise UsageError("Give the values of every part and its card: two lists of the same length.")
-    known = [_described(source, column, operator, chosen) for source in cards]
+    known = []
+    for source in cards:
+        if isinstance(source, Card):
+            known.append(describe(source, column, operator))
+        elif chosen.support is not None:
+            known.append(Described(column or "x", "numeric", source, *chosen.support))
+        else:
+            raise UsageError("Without a card, give the range of the original values: support=(low, high).")
     check_same_column(known)
     first = known[0]
     if first.is_categorical:
@@ -100,16 +107,6 @@ def _check_enough(values: int) -> None:
         raise TableError(f"There are {values} released values; at least {FEWEST} are needed.")
 
 
-def _described(
-    source: Card | OperatorNoise, column: str | None, operator: Operator | None, options: Options
-) -> Described:
-    if isinstance(source, Card):
-        return describe(source, column, operator)
-    if options.support is None:
-        raise UsageError("Without a card, give the range of the original values: support=(low, high).")
-    return Described(column or "x", "numeric", source, *options.support)
-
-
 def reconstruct_numbers(
     values: Sequence[Any], described: Sequence[Described], method: Method, options: Options
 ) -> Density:
@@ -121,17 +118,7 @@ def reconstruct_numbers(
     both = list(zip(counts, described, strict=True))
     rows = np.array([rows_of(bins, one) for bins, one in both])
     if all(one.noise is None for one in described):  # its own histogram
-        cells, told = cells_of(first, low, high, options.bins), sum(bins.n for bins in counts)
-        _check_enough(told)
-        mass = np.zeros(cells.count)
-        for bins in counts:
-            centres = bins.low + bins.step * (np.arange(len(bins.counts)) + 0.5)
-            mass += np.histogram(centres, cells.edges, weights=bins.counts)[0]
-        if not mass.sum() > 0:
-            raise TableError(f"All values of column {first.name!r} lie outside its bounds. The release was changed.")
-        share, total = 1.0 - told / int(rows.sum()), int(rows.sum())
-        about = {"method": "as released", **unit}
-        return Density(first.name, cells, mass / mass.sum(), rows=total, missing=share, about=about)
+        return _as_released(counts, first, cells_of(first, low, high, options.bins), int(rows.sum()), unit)
     if any(one.noise is None for one in described):
         raise CardError("Some parts are released without noise, others with noise: reconstruct them separately.")
     parts = [part_of(bins, one) for bins, one in both]
@@ -145,6 +132,18 @@ def reconstruct_numbers(
     missing = float(rows @ np.array([missing_share(bins, one) for bins, one in both]) / rows.sum())
     about = {"method": method.name, **found, **unit}
     return Density(first.name, cells, mass, lowest, highest, options.confidence, int(rows.sum()), missing, about)
+
+
+def _as_released(counts: Sequence[Bins], one: Described, cells: Cells, rows: int, unit: dict[str, str]) -> Density:
+    told, mass = sum(bins.n for bins in counts), np.zeros(cells.count)
+    _check_enough(told)
+    for bins in counts:
+        centres = bins.low + bins.step * (np.arange(len(bins.counts)) + 0.5)
+        mass += np.histogram(centres, cells.edges, weights=bins.counts)[0]
+    if not mass.sum() > 0:
+        raise TableError(f"All values of column {one.name!r} lie outside its bounds. The release was changed.")
+    about = {"method": "as released", **unit}
+    return Density(one.name, cells, mass / mass.sum(), rows=rows, missing=1.0 - told / rows, about=about)
 
 
 def _counted(values: Sequence[Any], described: Sequence[Described], low: float, high: float) -> list[Bins]:

@@ -64,9 +64,6 @@ _LEAST = 1e-6
 class AutoClassifier(GivesProbabilities, ReadsNoise):
     """The learner that predicts the labels of held-out released rows best, or the class shares where none does.
 
-    Releases with noise of a known law are learned from by those that read it; made-up rows, and rows as they are, by a
-    blend of ordinary ones.
-
     Attributes
     ----------
     chosen_ : its name; losses_ : mean held-out loss by name, in nats a row; skipped_ : why others were not tried.
@@ -100,13 +97,8 @@ class AutoClassifier(GivesProbabilities, ReadsNoise):
         self.losses_ = {name: float(losses.mean()) for name, losses in by_row.items()}
         self.chosen_ = _chosen(by_row)
         self.classifier_ = None if self.chosen_ == SHARES else _fitted(self.chosen_, parts, self.classes_)
-        # Whether the classes differ: from both likelihood ratios (logarithms) and odds beforehand.
-        odds = float((by_row[SHARES] - by_row[self.chosen_]).sum())
-        if (evidence := getattr(self.classifier_, "evidence_", None)) is not None:
-            odds = (odds + evidence) / 2.0
-        first, second = np.sort(self.class_prior_)[::-1][:2] if k > 1 else (1.0, 0.0)
-        odds -= min(MOST_DOUBT, DOUBT * (float(first - second) - EVEN))
-        self.belief_ = 1.0 / (1.0 + math.exp(-min(max(odds, -700.0), 700.0)))
+        gained = float((by_row[SHARES] - by_row[self.chosen_]).sum())
+        self.belief_ = _belief(gained, getattr(self.classifier_, "evidence_", None), self.class_prior_)
         if self.belief_ < LEAST_BELIEF:
             self.chosen_, self.classifier_ = SHARES, None
         self.answers_prior_ = self.classifier_ is None
@@ -149,6 +141,14 @@ def _chosen(by_row: dict[str, Floats]) -> str:
     gains = {name: by_row[tried[0]] - by_row[name] for name in tried[1:]}
     clear = [name for name, gain in gains.items() if gain.mean() > CLEARLY * gain.std() / math.sqrt(len(gain))]
     return min(clear or tried[:1], key=lambda name: by_row[name].mean())
+
+
+def _belief(gained: float, evidence: float | None, shares: Floats) -> float:
+    """Probability that the classes differ, from both likelihood ratios (logarithms) and odds beforehand."""
+    odds = gained if evidence is None else (gained + evidence) / 2.0
+    first, second = np.sort(shares)[::-1][:2] if len(shares) > 1 else (1.0, 0.0)
+    odds -= min(MOST_DOUBT, DOUBT * (float(first - second) - EVEN))
+    return 1.0 / (1.0 + math.exp(-min(max(odds, -700.0), 700.0)))
 
 
 def learners_for(parts: Sequence[Part]) -> tuple[str, ...]:
@@ -202,8 +202,6 @@ def _taken(rows: Part, which: npt.NDArray[np.bool_]) -> Part:
 # Made-up rows share the noise of the counts they were drawn from, so held-out made-up rows cannot tell which learner
 # has mistaken that noise for signal. A single learner can fail badly: on one covtype release boosting answered 7 of 100
 # rightly, and the mean of all three 69. Averaging needs no choice, and costs no folds (docs/decisions/0107).
-
-
 @dataclass(eq=False, repr=False)
 class Blend(GivesProbabilities):
     """Forest, boosting and logistic regression; their probabilities are averaged.

@@ -196,7 +196,6 @@ def slices(parts: Sequence[Part]) -> list[list[Slice]]:
 # nothing changes. Classes share cells and noise, so one product of matrices serves all of them; fitted one by one they
 # would take as many times as long.
 
-
 POINTS = 100
 _TOLERANCE = 1e-6
 LONGEST = 5000
@@ -240,8 +239,7 @@ def smoothed(parts: Sequence[Slice], classes: int, intervals: int, support: tupl
     rows = np.sum([one.rows for one in evidence], axis=0)
     missing = np.sum([one.rows * one.missing for one in evidence], axis=0) / np.maximum(rows, 1.0)
     mass, settled = iterate(evidence, cells.count, shown)
-    if not settled.all():
-        warn_unsettled(parts[0].described.name, settled)
+    warn_unsettled(parts[0].described.name, settled)
     return Estimates(cells, mass.T, missing, shown, rows)
 
 
@@ -305,7 +303,9 @@ def iterate(parts: Sequence[_Counts], cells: int, total: Matrix) -> tuple[Matrix
 
 
 def warn_unsettled(column: str, settled: Flags) -> None:
-    """Say which estimate stands in; the first group is all rows."""
+    """Say which estimate stands in, if one does; the first group is all rows."""
+    if settled.all():
+        return
     what = f"{np.count_nonzero(~settled[1:])} of {len(settled) - 1} classes use the distribution of all rows there"
     if not settled[0]:
         what = "its last step is used, the same for every class that did not converge"
@@ -429,8 +429,7 @@ def _range_of(parts: Sequence[Slice]) -> tuple[float, float]:
 
 def _combined(found: Sequence[Estimates]) -> ClassDensities:
     """Parts with noise and parts without weigh by their values; classes with too few values are as all rows are."""
-    shown = np.sum([one.shown for one in found], axis=0)
-    rows = np.sum([one.rows for one in found], axis=0)
+    shown, rows = np.sum([one.shown for one in found], axis=0), np.sum([one.rows for one in found], axis=0)
     mass = np.sum([one.shown[:, None] * one.mass for one in found], axis=0) / np.maximum(shown, 1e-9)[:, None]
     missing = np.sum([one.rows * one.missing for one in found], axis=0) / np.maximum(rows, 1e-9)
     few = shown < FEWEST
@@ -462,10 +461,10 @@ def one_by_one(
     shown, rows = np.zeros(classes + 1), np.zeros(classes + 1)
     for group in range(classes + 1):
         mine = [part.values if group == 0 else part.values[part.y == group - 1] for part in parts]
-        counts = [np.count_nonzero(~np.isnan(values)) for values in mine]
-        shown[group], rows[group] = sum(counts), sum(map(len, mine))
+        counts = np.array([np.count_nonzero(~np.isnan(values)) for values in mine])
+        shown[group], rows[group] = counts.sum(), sum(map(len, mine))
         # those with enough values, that are not all the same
-        usable = [p for p, n in enumerate(counts) if n >= FEWEST and np.nanmin(mine[p]) < np.nanmax(mine[p])]
+        usable = [p for p in np.flatnonzero(counts >= FEWEST) if np.nanmin(mine[p]) < np.nanmax(mine[p])]
         if group and usable:
             try:
                 one = reconstruct_numbers([mine[p] for p in usable], [known[p] for p in usable], method, options)
@@ -473,8 +472,7 @@ def one_by_one(
                 settled[group] = False
                 continue
             mass[group], missing[group] = one.mass, one.missing
-    if not settled.all():
-        warn_unsettled(known[0].name, settled)
+    warn_unsettled(known[0].name, settled)
     return Estimates(pooled.cells, mass, missing, shown, rows)
 
 

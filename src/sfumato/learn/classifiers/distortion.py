@@ -20,6 +20,7 @@ from scipy import stats
 from sfumato.channels import Affine, Recipe
 from sfumato.core.array_types import Codes, Floats
 
+
 # What random factors do to squared distances: noise that is larger where the value is.
 #
 # A column is released as z = x f, in units in which its zero is 0 (`origin` is subtracted), f with mean m, variance v
@@ -39,8 +40,6 @@ from sfumato.core.array_types import Codes, Floats
 #
 # Rows x and queries y are independent and of one population, with moments a_n = E[x^n] = E[z^n] / E[f^n]. Given x and y
 # every term has mean zero and the factors of different columns are independent, so that columns may be correlated.
-
-
 @dataclass(frozen=True)
 class FactorNoise:
     """The multiplied columns of a release matrix, where the zero of each lies in it, and moments of their factors."""
@@ -128,10 +127,6 @@ class NoiseSummary:
         if self.retained_variances is not None:
             return self
         return replace(self, retained_variances=np.maximum(release.var(axis=0) - self.noise_variance, 0.0))
-
-    @property
-    def has_noise(self) -> bool:
-        return bool(self.noise_variance.any() or self.factors is not None or self.answers)
 
     def widening(self, rows: Floats) -> float:
         """How many times as wide as plain rows noise has spread them: the root of total over plain variance.
@@ -227,7 +222,6 @@ def noise_summary(recipe: Recipe | None, width: int) -> NoiseSummary:
 # however weak they are. h_c follows from how far, in standard errors, rows of c vote for c rather than for m, more than
 # rows of m do: by the most that a p-value allows in favour, -e p ln p (Sellke, Bayarri & Berger 2001), against odds of
 # `SCEPTICISM`.
-
 
 SCEPTICISM = 19.0
 """Odds against votes that say anything, before rows were asked; on generated sets 9 to 49 serve alike."""

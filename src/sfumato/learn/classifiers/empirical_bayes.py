@@ -32,7 +32,6 @@ from sfumato.table import Group
 # Whatever the channel, learning from one column comes down to two things: how often each class released each outcome,
 # and P(outcome | state), which the card states. Counts add up over blocks and sites, so a learner needs one pass.
 
-
 STATES = 32
 """Equal parts of a number's range that are told apart."""
 WITHIN = 4
@@ -86,9 +85,7 @@ class States:
             share = (np.repeat(np.arange(self.parts), WITHIN) + 0.5) / self.parts
         values = np.zeros((len(share), self.width))
         values[:, 0] = self.low + (self.high - self.low) * share
-        if not self.can_be_missing:
-            return values
-        return np.vstack([values, [[0.5, 1.0]]])
+        return np.vstack([values, [[0.5, 1.0]]]) if self.can_be_missing else values
 
     def averaged(self, over_truths: Matrix) -> Matrix:
         """A matrix over truths, averaged over the places of every part."""
@@ -118,9 +115,8 @@ class Outcomes:
         if not len(self.edges):
             found = np.where(left_out[:, None], 0.0, cells).argmax(axis=1)
         else:
-            low, step = self.edges[0], self.edges[1] - self.edges[0]
-            scaled = np.where(left_out, 0.0, (cells[:, 0] - low) / step)
-            found = np.clip(scaled, 0, len(self.edges) - 2).astype(np.int64)
+            scaled = (cells[:, 0] - self.edges[0]) / (self.edges[1] - self.edges[0])
+            found = np.clip(np.where(left_out, 0.0, scaled), 0, len(self.edges) - 2).astype(np.int64)
             if self.tells_missing:
                 found[cells[:, 1] > 0.5] = len(self.edges) - 1
         return np.where(left_out, -1, found)
@@ -166,6 +162,11 @@ def outcomes_of(
     return Outcomes(place, edges, tells_missing, _normalised(states.averaged(table)))
 
 
+def lines_of(table: Matrix, codes: Codes, otherwise: float) -> Matrix:
+    """The line of every code; something else throughout where there is none (-1)."""
+    return np.where(codes[:, None] >= 0, table[np.maximum(codes, 0)], otherwise)
+
+
 def _normalised(table: Matrix) -> Matrix:
     return np.asarray(table / np.maximum(table.sum(axis=0, keepdims=True), _LEAST))
 
@@ -191,10 +192,8 @@ def states_of_group(group: Group) -> States:
     if group.is_constant:
         return States(group.start, group.width, 1)
     levels = group.levels or STATES
-    if levels < STATES:  # parts that hold one value each, in their middle
-        edge = 0.5 / (levels - 1)
-        return States(group.start, group.width, levels, -edge, 1.0 + edge)
-    return States(group.start, group.width, STATES)
+    edge = 0.5 / (levels - 1) if levels < STATES else 0.0  # parts that hold one value each, in their middle
+    return States(group.start, group.width, min(levels, STATES), 0.0 - edge, 1.0 + edge)
 
 
 SPREADS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
@@ -247,11 +246,9 @@ def functions(pool: Floats, parts: int) -> Matrix:
         rank = np.append(rank, np.full(len(pool) - parts, rank @ pool[:parts] / max(pool[:parts].sum(), _TINY)))
         raw = np.column_stack([rank, rank**2, *(np.eye(len(pool))[parts:])])
     found: list[Floats] = [np.ones(len(pool))]
-    for column in raw.T:
-        left = column.astype(np.float64)
-        for _ in range(2):  # twice is enough
-            for one in found:
-                left = left - (pool @ (left * one)) * one
+    for left in raw.T.astype(np.float64):
+        for one in (*found, *found):  # twice is enough
+            left = left - (pool @ (left * one)) * one
         norm = math.sqrt(float(pool @ left**2))
         if norm > 1e-6:
             found.append(left / norm)
@@ -359,10 +356,8 @@ def _together(found: Floats, share: float) -> float:
 class EmpiricalBayesNaiveBayes(AnswersForReleased):
     """Naive Bayes whose class distributions are as simple as the noise demands.
 
-    Every column is read as counts of outcomes by class, and the card says how outcomes come about. The distribution of
-    all rows is reconstructed; a class differs from it by a line and a curve in the ranks of a number, by the shares of
-    a category. How much a class may differ, and how many columns do at all, is estimated from all columns together, so
-    that noise is not taken for signal. Columns that not every row reports, missing cells and randomized labels are
+    How much a class may differ from all rows, and how many columns do at all, is estimated from all columns together,
+    so that noise is not taken for signal. Columns that not every row reports, missing cells and randomized labels are
     taken in.
 
     Attributes
@@ -405,19 +400,14 @@ class EmpiricalBayesNaiveBayes(AnswersForReleased):
             high = np.maximum(np.max([rows.Z.max(axis=0) for rows in parts], axis=0), low + 1e-12)
             ranges = zip(low.tolist(), high.tolist(), strict=True)
             states = [States(place, 1, STATES, *ends) for place, ends in enumerate(ranges)]
-            return states, [[outcomes_of(Exact(), slice(one.start, one.start + 1), one) for one in states]] * len(parts)
+            return states, [_outcomes(None, states)] * len(parts)
         try:
             states = states_of(recipes[0])
             if any(states_of(recipe) != states for recipe in recipes):
                 raise UsageError(
                     "The releases have different columns or ranges, so they cannot be learned from together."
                 )
-            exact = [(Exact(one.width), slice(one.start, one.start + one.width)) for one in states]
-            told = [
-                exact if rows.source is None else zip(rows.source.channels, rows.source.places, strict=True)
-                for rows in parts
-            ]
-            return states, [[outcomes_of(*way, one) for way, one in zip(ways, states, strict=True)] for ways in told]
+            return states, [_outcomes(rows.source, states) for rows in parts]
         except NotApplicableError as error:
             raise UsageError(f"empirical-bayes-naive-bayes cannot read this release: {error}.") from None
 
@@ -447,8 +437,7 @@ class EmpiricalBayesNaiveBayes(AnswersForReleased):
         rows = self._queries(X)
         scores = self._prior_scores(len(rows))
         for one, ratios in zip(self._states(), self.ratios_, strict=True):
-            found = one.of(rows)
-            scores += np.where(found[:, None] >= 0, ratios[:, np.maximum(found, 0)].T, 0.0)
+            scores += lines_of(ratios.T, one.of(rows), 0.0)
         return softmax(scores)
 
     def predict_proba_released(self, Z: npt.ArrayLike, source: Recipe | Card | Mechanism) -> Floats:
@@ -461,14 +450,20 @@ class EmpiricalBayesNaiveBayes(AnswersForReleased):
         for channel, place, one, ratios, pool in pairs:
             outcomes = outcomes_of(channel, place, one)
             told = outcomes.transition @ (np.exp(ratios) * pool).T  # outcomes x classes
-            told /= np.maximum((outcomes.transition @ pool)[:, None], _LEAST)
-            found = outcomes.of(rows)
-            scores += np.where(found[:, None] >= 0, np.log(np.maximum(told, _LEAST))[np.maximum(found, 0)], 0.0)
+            told = np.log(np.maximum(told / np.maximum((outcomes.transition @ pool)[:, None], _LEAST), _LEAST))
+            scores += lines_of(told, outcomes.of(rows), 0.0)
         return softmax(scores)
 
     def _states(self) -> list[States]:
         told = zip(self.starts_, self.widths_, self.parts_, self.lows_, self.highs_, strict=True)
         return [States(*one) for one in told]
+
+
+def _outcomes(recipe: Recipe | None, states: Sequence[States]) -> list[Outcomes]:
+    """What channels make of every column; without a recipe, of rows as they are."""
+    if recipe is None:
+        return [outcomes_of(Exact(one.width), slice(one.start, one.start + one.width), one) for one in states]
+    return [outcomes_of(*one) for one in zip(recipe.channels, recipe.places, states, strict=True)]
 
 
 def _unmixed(found: Matrix, seen: Floats, true: Floats, response: Matrix) -> Matrix:

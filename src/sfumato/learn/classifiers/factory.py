@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from types import MappingProxyType
@@ -64,12 +65,15 @@ class NamedClassifier(CheckedParameters, ABC):
 
     fixed: ClassVar[Mapping[str, Any]] = MappingProxyType({})
     """What its estimator is made with beside the parameters."""
+    spelt: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    """Parameters that its estimator calls otherwise."""
 
     def make(self) -> Any:
-        """An unfitted estimator: the first of `own_types`, with the parameters as they are called here."""
-        module, _, kind = self.own_types[0].partition(".")
-        given = {name: accepted.read(getattr(self, name)) for name, accepted in self.accepts.items()}
-        return getattr(import_module(f"sfumato.learn.classifiers.{module}"), kind)(**self.fixed, **given)
+        """An unfitted estimator with these parameters: the first of `own_types`, or of scikit-learn's."""
+        where = f"sfumato.learn.classifiers.{self.own_types[0]}" if self.own_types else f"sklearn.{self.model_types[0]}"
+        module, _, kind = where.rpartition(".")
+        given = {self.spelt.get(name, name): one.read(getattr(self, name)) for name, one in self.accepts.items()}
+        return getattr(import_module(module), kind)(**self.fixed, **given)
 
     @property
     def invariance(self) -> Invariance | None:
@@ -114,7 +118,6 @@ def behind_scaling(classifier: Any) -> Any:
 
 
 # Classifiers by name and parameters, each ready to be trained on noisy rows.
-
 
 CLASSIFIERS: dict[str, type[NamedClassifier]] = discover("sfumato.learn.classifiers.named", NamedClassifier)
 
@@ -185,10 +188,8 @@ def _value(text: str) -> Any:
     if text in words:
         return words[text]
     for kind in (int, float):
-        try:
+        with suppress(ValueError):
             return kind(text)
-        except ValueError:
-            continue
     return text
 
 

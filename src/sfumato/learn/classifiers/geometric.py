@@ -91,8 +91,8 @@ def vote_weights(distance: Floats, power: int) -> Floats:
 class NearestVote(GivesProbabilities):
     """The k nearest rows vote for their classes [random-rotation, Lemma 1; principal-laplace, 6.2].
 
-    Distances are exact, and of equally distant rows the first counts, so that the answer depends on nothing but
-    distances. Where rows lie exactly on the query and votes are weighted, these rows alone vote.
+    Distances are exact, and of equally distant rows the first counts. Where rows lie exactly on the query and votes are
+    weighted, these rows alone vote.
 
     Parameters
     ----------
@@ -282,18 +282,12 @@ class KernelRegression(RegressorMixin, _Smoother):  # type: ignore[misc]
 
 # Classifiers that are hyperplanes.
 
-
 KINDS = ("perceptron", "logistic")
 
 
 @dataclass(eq=False, repr=False)
 class Hyperplanes(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A perceptron or a logistic regression: the class on whose side of its plane a row lies furthest.
-
-    *Rotations.* Logistic regression penalises the length of the weights and not the intercept: rotated weights have the
-    same length, and the intercept takes up the centre, so that answers stay the same up to the solver's tolerance. The
-    perceptron starts at weights and bias of zero and adds misclassified rows, so weights turn with the rows; but the
-    bias moves by steps of 1, whatever the centre: its answers stay the same about the centre zero only.
 
     Parameters
     ----------

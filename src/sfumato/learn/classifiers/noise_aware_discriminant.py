@@ -43,7 +43,6 @@ from sfumato.reconstruction.reconstruct import Described
 # Where rows leave cells out, whatever these hold, every sum is taken over the rows that report what it needs, and
 # scaled to all of them.
 
-
 _LEAST, _RIDGE = 1e-9, 1e-8
 
 

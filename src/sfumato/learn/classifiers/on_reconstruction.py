@@ -242,7 +242,6 @@ class OnReconstruction(MetaEstimatorMixin, _OnAssignedRows):  # type: ignore[mis
 
 # Naive Bayes from reconstructed densities: P(class | x) is proportional to P(class) times its columns' densities.
 
-
 _GRID = 2000
 _TINY = 1e-300
 

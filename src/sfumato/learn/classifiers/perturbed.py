@@ -31,7 +31,6 @@ from sfumato.table.readers import as_arrow
 
 # The encoding of a data frame whose columns are not all numbers, from a schema, from bounds, or from itself.
 
-
 GIVEN = "given as bounds"
 
 
@@ -50,6 +49,13 @@ def encoding_of(frame: pa.Table, schema: Schema | None, bounds: Any) -> Encoding
         if strange := [name for name in frame.column_names if name not in schema]:
             raise SchemaError(f"The schema has no column {strange[0]!r}.{nearest(strange[0], schema.names)}")
         return Encoding(known)
+    for name in bounds if isinstance(bounds, Mapping) else ():
+        if name not in frame.column_names:
+            raise UsageError(f"The 'bounds' parameter names {name!r}.{nearest(name, frame.column_names)}")
+    if bounds is not None and not isinstance(bounds, Mapping) and any(np.ndim(side) for side in bounds):
+        raise UsageError(
+            "For a DataFrame with columns that are not numbers, give bounds by name ({'age': (0, 120)}), or a schema."
+        )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyLeakWarning)  # said below, of what is still learned then
         found = Schema.infer(frame)
@@ -62,18 +68,6 @@ def encoding_of(frame: pa.Table, schema: Schema | None, bounds: Any) -> Encoding
             stacklevel=4,
         )
     return Encoding(schema)
-
-
-def check_bounds(frame: pa.Table, bounds: Any) -> None:
-    """Bounds by name must be those of columns; a pair must be two numbers, for not every column has bounds."""
-    if isinstance(bounds, Mapping):
-        for name in bounds:
-            if name not in frame.column_names:
-                raise UsageError(f"The 'bounds' parameter names {name!r}.{nearest(name, frame.column_names)}")
-    elif bounds is not None and any(np.ndim(side) for side in bounds):
-        raise UsageError(
-            "For a DataFrame with columns that are not numbers, give bounds by name ({'age': (0, 120)}), or a schema."
-        )
 
 
 def _bounded(column: Column, bounds: Any) -> Column:
@@ -167,16 +161,15 @@ class PerturbedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             matrix, targets = rows_and_targets(self, X, y, accept_sparse=True)
             low, high = self._domain(matrix)
             source, reason = ("learned", None) if self.bounds is None else ("public", GIVEN)
-            ends = enumerate(zip(low.tolist(), high.tolist(), strict=True))
+            ends = zip(low.tolist(), high.tolist(), strict=True)
             columns = (
-                Column(f"x{j}", "numeric", low=least, high=most, source=source, reason=reason)
-                for j, (least, most) in ends
+                Column(f"x{place}", "numeric", low=least, high=most, source=source, reason=reason)
+                for place, (least, most) in enumerate(ends)
             )
             self.encoding_ = Encoding(Schema(tuple(columns)))
             self._look_at(matrix, low, high)
             return self._encode(matrix), targets
         check_columns(self, X, reset=True)
-        check_bounds(frame, self.bounds)
         targets = targets_beside(X, y)
         self.encoding_ = encoding_of(frame, self.schema, self.bounds)
         self._look_at(*_numbers_within(frame, self.encoding_))
@@ -272,9 +265,10 @@ class PerturbedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 def _numbers_within(frame: pa.Table, encoding: Encoding) -> tuple[Matrix, Matrix, Matrix]:
     """The columns of numbers of a data frame (empty cells are NaN), and their bounds."""
-    columns = [group.column for group in encoding.groups if not group.is_onehot]
     columns = [
-        one for one in columns if one.kind in ("numeric", "integer") and is_number(frame.schema.field(one.name).type)
+        group.column
+        for group in encoding.groups
+        if group.column.kind in ("numeric", "integer") and is_number(frame.schema.field(group.column.name).type)
     ]
     cells = [frame[one.name].cast(pa.float64(), safe=False).to_numpy() for one in columns]
     low, high = np.array([one.bounds for one in columns]).reshape(-1, 2).T

@@ -22,6 +22,7 @@ from sfumato.learn.classifiers.empirical_bayes import (
     Outcomes,
     Seen,
     States,
+    lines_of,
     outcomes_of,
     pooled,
     states_of,
@@ -45,7 +46,6 @@ from sfumato.table import Column, Encoding, Group, Schema
 # *Vectors* (PrivUnitG). E(z | f) = f, and E(z z') is affine in E(f f'): with the channel's threshold t, length M and
 # radius r, E(f f') = (M / t) E(z z') - r^2 / (t M) I. Where columns have weights, f is stretched in the vectors; here
 # that is undone.
-
 
 _TINY = 1e-12
 LARGE = 1e9
@@ -156,13 +156,12 @@ class _Scores:
         # psi (outcomes x features) and R, their second moments under the pooled distribution
         q = np.maximum(outcomes.transition @ pool, _TINY)
         psi = (outcomes.transition @ (pool[:, None] * (phi - pool @ phi))) / q[:, None]
-        information = np.einsum("o,ok,ol->kl", q, psi, psi)
-        inverse = np.asarray(np.linalg.pinv(information + 1e-9 * np.eye(len(information))), dtype=np.float64)
+        information = np.einsum("o,ok,ol->kl", q, psi, psi) + 1e-9 * np.eye(phi.shape[1])
+        inverse = np.asarray(np.linalg.pinv(information), dtype=np.float64)
         n = np.maximum(counts.sum(axis=1), _TINY)
         means = (counts @ psi) / n[:, None] @ inverse
         variances = np.diag(inverse)[None, :] / n[:, None]
-        found = outcomes.of(rows.Z)
-        told = np.where(found[:, None] >= 0, psi[np.maximum(found, 0)], np.nan)
+        told = lines_of(psi, outcomes.of(rows.Z), np.nan)
         return cls(told, inverse, means, np.where(counts.sum(axis=1)[:, None] > 0, variances, LARGE))
 
 
@@ -200,15 +199,16 @@ def _staged(staged: Staged, recipe: Recipe, rows: Part, classes: int) -> tuple[F
     Z, y = part[there, : space.width], rows.y[there]
     means, variances = np.zeros((classes, space.width)), np.full((classes, space.width), LARGE)
     length, stretch = mean_length(vector.near, vector.tail), staged.stretches
-    gain, less = length / max(vector.tail, 1e-3), vector.radius**2 / (max(vector.tail, 1e-3) * length)
+    tail = max(vector.tail, 1e-3)
+    how = length / tail, vector.radius**2 / (tail * length), stretch
     by_class, own = np.zeros((classes, space.width, space.width)), np.full((classes, space.width, space.width), LARGE)
     for code in range(classes):
         some = Z[y == code]
         if len(some) > 1:
             means[code] = some.mean(axis=0) / stretch
             variances[code] = some.var(axis=0).mean() / len(some) / stretch**2
-            by_class[code], own[code] = _products(some, gain, less, stretch)
-    together, spread = _products(Z, gain, less, stretch)
+            by_class[code], own[code] = _products(some, *how)
+    together, spread = _products(Z, *how)
     found = FeatureMoments(means, variances, together, spread, by_class, own, float(vector.epsilon))
     for stage, channels in enumerate(staged.of_stages(recipe.channels)[:VECTORS]):
         start, scores = staged.parts[stage].start, []
@@ -336,9 +336,8 @@ class PrivateDiscriminant(GivesProbabilities, ReadsNoise):
         self.quadratic_: list[Matrix] = []
         if found.by_class is not None and found.own_variances is not None and found.epsilon >= QUADRATIC_FROM:
             root = turned / np.sqrt(own)
-            for code in range(len(deviations)):
-                seen = found.by_class[code] - np.outer(found.means[code], found.means[code])
-                self.quadratic_.append(_own_covariance(seen, found.own_variances[code], self.within_, root))
+            for mean, products, spread in zip(found.means, found.by_class, found.own_variances, strict=True):
+                self.quadratic_.append(_own_covariance(products - np.outer(mean, mean), spread, self.within_, root))
 
     def predict_proba(self, X: npt.ArrayLike) -> Floats:
         """Probabilities of the classes of plain rows."""
@@ -364,10 +363,10 @@ class PrivateDiscriminant(GivesProbabilities, ReadsNoise):
             raise UsageError("private-discriminant tells nothing of single released rows but vectors.")
         if self.members_:
             guide = recipe.map.polynomials
-            known = [member for member in self.members_ if guide.is_like(Marginals(tuple(member.shares_)))]
-            if not known:
-                return np.tile(self.class_prior_, (len(np.asarray(Z)), 1))
-            return known[0].predict_proba_released(Z, recipe)
+            for member in self.members_:
+                if guide.is_like(Marginals(tuple(member.shares_))):
+                    return member.predict_proba_released(Z, recipe)
+            return np.tile(self.class_prior_, (len(np.asarray(Z)), 1))
         vector, rows = vector_channel(recipe), np.asarray(Z, dtype=np.float64)
         part = rows[:, recipe.map.parts[VECTORS]][:, : len(self.within_)]
         there = ~np.isnan(part[:, 0])
@@ -380,10 +379,12 @@ class PrivateDiscriminant(GivesProbabilities, ReadsNoise):
         return softmax(scores)
 
     def _space(self) -> FeatureSpace:
-        schema, groups = Schema(tuple(Column.from_dict(one) for one in self.columns_)), []
-        for group, start in zip(Encoding(schema).groups, self.starts_, strict=True):
-            groups.append(replace(group, start=start, stop=start + group.width))
-        return FeatureSpace(tuple(groups), Marginals(tuple(self.shares_)), self.radius_, tuple(self.stretch_))
+        schema = Schema(tuple(Column.from_dict(one) for one in self.columns_))
+        groups = tuple(
+            replace(group, start=start, stop=start + group.width)
+            for group, start in zip(Encoding(schema).groups, self.starts_, strict=True)
+        )
+        return FeatureSpace(groups, Marginals(tuple(self.shares_)), self.radius_, tuple(self.stretch_))
 
 
 def _shrunk_covariance(found: FeatureMoments) -> tuple[Matrix, float]:

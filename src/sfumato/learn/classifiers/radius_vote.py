@@ -244,7 +244,8 @@ class RadiusVote(GivesProbabilities):
     def _weigh_evidence(self, summaries: list[NoiseSummary | None]) -> None:
         """Ask some of the released rows, each left out of the vote, as released and noised again."""
         self.answers_prior_, self.evidence_ = False, None
-        known = any(summary is not None and summary.has_noise for summary in summaries)
+        stated = [one for one in summaries if one is not None]
+        known = any(one.noise_variance.any() or one.factors is not None or one.answers for one in stated)
         if not self.prior_correction or len(self.classes_) < 2 or (len(self.rows_) < FEWEST and not known):
             return
         rng = np.random.default_rng(0)

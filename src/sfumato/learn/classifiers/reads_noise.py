@@ -146,8 +146,6 @@ def _reworded(X: Any) -> str:
 #     T = (keep - q) I + q 11',   q = (1 - keep) / (k - 1),   T^-1 p = (p - q) / (keep - q)   for p summing to one.
 #
 # Labels with keep = 1/k tell nothing; below it they point away from the truth, and still inform.
-
-
 def response_matrix(keep: float, k: int) -> Floats:
     """T: entry (i, j) is the probability that class j is seen as class i."""
     if k < 2:
@@ -329,12 +327,12 @@ class ReadsNoise(ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
         gaps = self.reads_gaps and any(recipe is not None and recipe.left_out for recipe in given)
         X, y = rows_and_targets(self, X, y, gaps=gaps)
         self.classes_ = np.unique(y)
-        codes = np.searchsorted(self.classes_, y)  # one number a row, where unique(..., return_inverse) takes several
+        # one number a row, where unique(..., return_inverse) takes several
+        codes = np.searchsorted(self.classes_, y).astype(np.int64, copy=False)
         place = part_of_rows(part, len(given), len(X))
         keeps = np.broadcast_to(np.asarray(label_keep, dtype=np.float64), len(given)).tolist()
         if not all(0.0 <= keep <= 1.0 for keep in keeps):
             raise ValueError(f"The 'label_keep' parameter must hold probabilities. Got {label_keep!r} instead.")
-        codes = codes.astype(np.int64, copy=False)
         if len(given) == 1:  # no copy: there may be millions of rows
             found = [Part(X, codes, given[0], keeps[0])]
         else:

@@ -123,7 +123,6 @@ def accuracy_on_received(bits: ArrayLike, y: ArrayLike) -> float | None:
 # scikit-learn's GaussianNB takes a one-hot column for a number. A category that a class does not show then has variance
 # 0 there, and one row with it outweighs all other columns together: on mixed tables the answer is worse than guessing.
 
-
 RIDGE = 1e-9
 """Of the largest variance of all columns, added to each, as GaussianNB does."""
 

@@ -78,6 +78,17 @@ def _check_gaps(classifier: Any, parts: Sequence[Part]) -> None:
         )
 
 
+def _check_stages(classifier: Any, parts: Sequence[Part]) -> None:
+    """Rows of stages under different guides are different numbers to a learner that does not know them."""
+    maps = [part.source.map for part in parts if part.source is not None and isinstance(part.source.map, Staged)]
+    differ = any(not one.is_like(maps[0]) for one in maps)
+    if differ and not getattr(classifier, "reads_stages", False):
+        raise UsageError(
+            "Not applicable: these releases in stages have guides of their own, so the same number means different "
+            "things in them. Use auto or private-discriminant, which read each by its own guide."
+        )
+
+
 def public_map(recipe: Recipe) -> tuple[Matrix, Matrix] | None:
     """(A, c) that puts a plain row x at A x + c; None where the map is a secret or there is none (survey bits).
 
@@ -105,12 +116,7 @@ def fit_on_parts(classifier: Any, parts: Sequence[Part]) -> Any:
     if len(np.unique(y)) < 2:
         raise TableError("All rows are of the same class: there is nothing to learn. At least two classes are needed.")
     _check_gaps(classifier, parts)
-    maps = [part.source.map for part in parts if part.source is not None and isinstance(part.source.map, Staged)]
-    if any(not one.is_like(maps[0]) for one in maps) and not getattr(classifier, "reads_stages", False):
-        raise UsageError(
-            "Not applicable: these releases in stages have guides of their own, so the same number means different "
-            "things in them. Use auto or private-discriminant, which read each by its own guide."
-        )
+    _check_stages(classifier, parts)
     extra: dict[str, Any] = {}
     part_of = np.repeat(np.arange(len(parts)), [len(part.Z) for part in parts])
     if isinstance(classifier, ReadsNoise):

@@ -54,8 +54,7 @@ def parts_of(release: Release) -> list[Part]:
     if not recipe.by_class:
         return [Part(Z, recipe, recipe.channels)]
     assert release.y is not None  # channels differ by class only where there is a label
-    classes = [int(code) for code in np.unique(release.y)]
-    return [Part(Z[release.y == code], recipe, recipe.of_class(code)) for code in classes]
+    return [Part(Z[release.y == code], recipe, recipe.of_class(code)) for code in np.unique(release.y).tolist()]
 
 
 def file_order(releases: Sequence[Release]) -> Codes:
@@ -123,18 +122,17 @@ class Seen:
 
 def pieces_of(recipe: Recipe, channels: Sequence[Channel]) -> list[Piece]:
     """Column by column; refused where the law of one is not stated, or where it holds no value of anybody's."""
-    where = [(place, one) for place, one in zip(recipe.places, channels, strict=True) for _ in range(one.width)]
-    for _, channel in where:
-        if not channel.is_stated:
-            raise CardError(
-                "Not applicable: the law of a released column is not stated (it was rounded, clipped or redrawn "
-                "afterwards), so its noise cannot be taken out. Release without --like-original, or with a method "
-                "that states its noise."
-            )
+    where = [one for one in channels for _ in range(one.width)]
+    if not all(channel.is_stated for channel in where):
+        raise CardError(
+            "Not applicable: the law of a released column is not stated (it was rounded, clipped or redrawn "
+            "afterwards), so its noise cannot be taken out. Release without --like-original, or with a method "
+            "that states its noise."
+        )
     if recipe.is_columnwise:
         found = []
         for group in recipe.encoding.groups:
-            _, channel = where[group.start]
+            channel = where[group.start]
             own = channel if channel.width == group.width else Exact(group.width)
             if own is not channel and not channel.is_exact:
                 raise CardError(f"Not applicable: column {group.column.name!r} was blurred together with others.")
@@ -148,7 +146,7 @@ def pieces_of(recipe: Recipe, channels: Sequence[Channel]) -> list[Piece]:
     names = recipe.names()
     return [
         Piece(names[slot], slice(slot, slot + 1), one if one.width == 1 else Exact(), None)
-        for slot, (_, one) in enumerate(where)
+        for slot, one in enumerate(where)
     ]
 
 
@@ -236,9 +234,7 @@ def _lines(piece: Piece, z: Matrix, nodes: Matrix, numbers: int, fineness: float
         rows, found = np.arange(len(values)), np.zeros((len(values), len(nodes)))
         found[rows, below], found[rows, below + 1] = below + 1 - place, place - below
         if len(nodes) > numbers:
-            empty = values[:, 1] > 0.5
-            found[empty] = 0.0
-            found[empty, numbers] = 1.0
+            found[values[:, 1] > 0.5] = np.eye(len(nodes))[numbers]
         return found, codes
     try:
         log = piece.channel.log_likelihood(values, nodes)
@@ -248,9 +244,8 @@ def _lines(piece: Piece, z: Matrix, nodes: Matrix, numbers: int, fineness: float
     impossible = ~np.isfinite(most[:, 0])
     found = np.exp(log - np.where(np.isfinite(most), most, 0.0))
     if impossible.any():  # bounded noise, and rounding took it just outside: the nearest value
-        found[impossible] = 0.0
-        apart = ((values[impossible][:, None, :] - nodes[None]) ** 2).sum(axis=2)
-        found[impossible, apart.argmin(axis=1)] = 1.0
+        distance = ((values[impossible][:, None, :] - nodes[None]) ** 2).sum(axis=2)
+        found[impossible] = np.eye(len(nodes))[distance.argmin(axis=1)]
     return found, codes
 
 

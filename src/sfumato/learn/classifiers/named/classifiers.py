@@ -21,6 +21,7 @@ _INTERVALS = Either((Whole(2, 1_000), Nothing()))
 _BY_VALIDATION = Word(("cross-validation",))
 _SCALES = "It divides each column by its own spread first, and rotated columns have other spreads"
 
+
 # Learners that read the noise off the card; the first, which is the default, chooses one by the release.
 
 
@@ -218,6 +219,7 @@ class Forest(NamedClassifier):
 
     name = "forest"
     model_types = ("ensemble._forest.RandomForestClassifier", "tree._classes.DecisionTreeClassifier")
+    spelt = MappingProxyType({"trees": "n_estimators", "min_leaf": "min_samples_leaf", "seed": "random_state"})
     rotations = SINGLE_COLUMNS
 
     trees: int = parameter(Whole(1, 2_000), "How many trees.", default=200)
@@ -226,26 +228,24 @@ class Forest(NamedClassifier):
     )
     seed: int = parameter(Whole(0, 2**31 - 1), "Of the random choices.", default=0)
 
-    def make(self) -> Any:
-        from sklearn.ensemble import RandomForestClassifier
-
-        return RandomForestClassifier(self.trees, min_samples_leaf=self.min_leaf, random_state=self.seed)
-
 
 class Boosting(NamedClassifier):
     """Gradient-boosted trees."""
 
     name = "boosting"
     model_types = (
+        "ensemble._hist_gradient_boosting.gradient_boosting.HistGradientBoostingClassifier",
         "_loss.link.Interval",
         "_loss.link.LogitLink",
         "_loss.link.MultinomialLogit",
         "_loss.loss.HalfBinomialLoss",
         "_loss.loss.HalfMultinomialLoss",
         "ensemble._hist_gradient_boosting.binning._BinMapper",
-        "ensemble._hist_gradient_boosting.gradient_boosting.HistGradientBoostingClassifier",
         "ensemble._hist_gradient_boosting.predictor.TreePredictor",
         "preprocessing._label.LabelEncoder",
+    )
+    spelt = MappingProxyType(
+        {"rounds": "max_iter", "rate": "learning_rate", "max_leaves": "max_leaf_nodes", "seed": "random_state"}
     )
     rotations = SINGLE_COLUMNS
 
@@ -255,13 +255,6 @@ class Boosting(NamedClassifier):
         Either((Whole(2, 1_000), Nothing())), "Leaves of a tree at most; null for no limit.", default=31
     )
     seed: int = parameter(Whole(0, 2**31 - 1), "Of the random choices.", default=0)
-
-    def make(self) -> Any:
-        from sklearn.ensemble import HistGradientBoostingClassifier
-
-        return HistGradientBoostingClassifier(
-            max_iter=self.rounds, learning_rate=self.rate, max_leaf_nodes=self.max_leaves, random_state=self.seed
-        )
 
 
 class BlendOfThree(NamedClassifier):
@@ -333,6 +326,8 @@ class Perceptron(NamedClassifier):
 
     name = "perceptron"
     published = MappingProxyType({"random-rotation": {}})
+    fixed = MappingProxyType({"kind": "perceptron"})
+    spelt = MappingProxyType({"seed": "random_state"})
     own_types = ("geometric.Hyperplanes",)
     rotations = Invariance(
         "centre zero",
@@ -343,11 +338,6 @@ class Perceptron(NamedClassifier):
         Whole(1, 100_000), "Passes over the rows at most; it stops when a pass no longer helps.", default=1_000
     )
     seed: int = parameter(Whole(0, 2**31 - 1), "Of the order of the rows.", default=0)
-
-    def make(self) -> Any:
-        from sfumato.learn.classifiers.geometric import Hyperplanes
-
-        return Hyperplanes("perceptron", epochs=self.epochs, random_state=self.seed)
 
 
 class Logistic(NamedClassifier):
