@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 import sfumato as sf
 from sfumato.core.errors import TableError
 from sfumato.guarantee.cost import epsilon_of, rho_for
-from sfumato.learn.classifiers.auto import AutoClassifier
+from sfumato.learn.classifiers.training import AutoClassifier
 from sfumato.learn.reconstruct import reconstruct_from
 from sfumato.mechanisms.central.column_codes import replacing_costs
 from sfumato.reconstruction.reconstruct import make_method

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 
-from sfumato.learn.classifiers.auto import BLEND, SHARES, THROUGH_NOISE, AutoClassifier, Blend, _chosen
+from sfumato.learn.classifiers.training import BLEND, SHARES, THROUGH_NOISE, AutoClassifier, Blend, _chosen
 from sfumato.mechanisms import make_mechanism
 from sfumato.table import Column, Encoding, Schema
 

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from sfumato.core.errors import UsageError
-from sfumato.learn.classifiers.auto import AutoClassifier
 from sfumato.learn.classifiers.factory import make_classifier
 from sfumato.learn.classifiers.private_discriminant import (
     FeatureMoments,
@@ -15,7 +14,7 @@ from sfumato.learn.classifiers.private_discriminant import (
     moments_of,
 )
 from sfumato.learn.classifiers.reads_noise import Part
-from sfumato.learn.classifiers.training import fit_on_parts
+from sfumato.learn.classifiers.training import AutoClassifier, fit_on_parts
 from sfumato.mechanisms import make_mechanism
 from sfumato.table import Column, Encoding, Schema
 

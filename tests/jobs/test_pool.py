@@ -70,7 +70,7 @@ def sites(tmp_path_factory):
 )
 def test_every_classifier_is_trained_measured_and_saved(sites, tmp_path, name, monkeypatch):
     monkeypatch.setattr(
-        "sfumato.learn.classifiers.auto.THROUGH_NOISE", ("noise-aware-lda", "noise-aware-qda")
+        "sfumato.learn.classifiers.training.THROUGH_NOISE", ("noise-aware-lda", "noise-aware-qda")
     )  # fast ones
     releases, rest = sites
     request = Request([releases[0], *releases[3:]], name, test_table=written(rest, tmp_path / "test.csv"))

@@ -25,10 +25,9 @@ from sfumato.auditing.open_case import open_case
 from sfumato.core.array_types import Codes, Matrix
 from sfumato.core.errors import SfumatoError, TableError
 from sfumato.guarantee.guarantee import EMPIRICAL, finite
-from sfumato.learn.classifiers.auto import AS_THEY_ARE, learners_for
 from sfumato.learn.classifiers.factory import CLASSIFIERS, make_classifier
 from sfumato.learn.classifiers.reads_noise import Part
-from sfumato.learn.classifiers.training import fit_on_parts
+from sfumato.learn.classifiers.training import AS_THEY_ARE, fit_on_parts, learners_for
 from sfumato.learn.train import train
 from sfumato.release.release import Release
 from sfumato.release.sanitize import Options, sanitize_in_memory

@@ -76,8 +76,8 @@ class TradeOff:
 
     def plot(self) -> str:
         """The trade-off as an SVG picture."""
-        paper = ", as published" if self.published else ""
-        return trade_off_picture(f"What privacy costs: {self.column}{paper}", self.lines, self.mark)
+        title = f"What privacy costs: {self.column}{', as published' if self.published else ''}"
+        return trade_off_picture(title, self.lines, self.mark)
 
     def save(self, folder: Path) -> None:
         """Write trade-off.csv and trade-off.svg, for the owner alone: they are made from private values."""

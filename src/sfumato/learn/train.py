@@ -80,9 +80,8 @@ def _beside(fitted: Any, parts: Sequence[Part]) -> dict[str, Any]:
     randomized; and whether everybody gets the same answer, of some of the rows it was trained on or by its own account.
     """
     counts = np.bincount(np.concatenate([part.y for part in parts]))
-    keep, shares = mean_keep(parts), counts / counts.sum()
+    keep, shares, k = mean_keep(parts), counts / counts.sum(), max(len(counts), 2)
     if keep < 1.0:
-        k = max(len(counts), 2)
         other = (1.0 - keep) / (k - 1)
         shares = onto_simplex((np.pad(shares, (0, k - len(counts))) - other) / (keep - other))
     alike = bool(getattr(getattr(fitted, "classifier_", fitted), "answers_prior_", False))

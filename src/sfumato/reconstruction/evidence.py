@@ -73,10 +73,8 @@ def cell_probabilities(noise: NumberNoise, z_edges: Floats, cells: Cells) -> Flo
 
 def point_probabilities(noise: NumberNoise, z_edges: Floats, x: Floats) -> Floats:
     """P(z in cell | x), (z-cells + 2) x (values x)."""
-    cumulative = np.empty((len(z_edges) + 2, len(x)))
-    cumulative[0], cumulative[-1] = 0.0, 1.0
-    cumulative[1:-1] = noise.cdf(z_edges[:, None], x[None, :])
-    return np.maximum(np.diff(cumulative, axis=0), 0.0)
+    below = np.pad(noise.cdf(z_edges[:, None], x[None, :]), ((1, 1), (0, 0)), constant_values=((0.0, 1.0), (0.0, 0.0)))
+    return np.maximum(np.diff(below, axis=0), 0.0)
 
 
 def rectangle_rule(noise: NumberNoise, z_edges: Floats, cells: Cells) -> Floats:
@@ -173,12 +171,16 @@ class Bins:
         """Width of a cell."""
         return (self.high - self.low) / len(self.counts)
 
+    @property
+    def centres(self) -> Floats:
+        """Of the cells."""
+        return np.asarray(self.low + self.step * (np.arange(len(self.counts)) + 0.5))
+
     def spread(self) -> float:
         """Standard deviation of the values on the grid."""
-        centres = self.low + self.step * (np.arange(len(self.counts)) + 0.5)
         weight = self.counts / max(1, self.counts.sum())
-        mean = float(weight @ centres)
-        return float(np.sqrt(weight @ (centres - mean) ** 2))
+        mean = float(weight @ self.centres)
+        return float(np.sqrt(weight @ (self.centres - mean) ** 2))
 
     def coarse(self, first: int, width: int, cells: int) -> tuple[Floats, Codes]:
         """Edges and counts of `cells` cells of `width` fine cells each, from fine cell `first` on (it may lie outside).

@@ -115,9 +115,8 @@ class EmSolver:
     def _settled(self, evidence: Sequence[Evidence], mass: Floats, before: Floats, total: int) -> bool:
         if self.method.smooth:
             return float(np.abs(mass - before).sum()) < 1e-6
-        if self.method.stopping == "discrepancy" and all(_explained(part, mass) for part in evidence):
-            return True
-        return successive(mass, before, total)
+        explained = self.method.stopping == "discrepancy" and all(_explained(part, mass) for part in evidence)
+        return explained or successive(mass, before, total)
 
     def _step(self, evidence: Sequence[Evidence], mass: Floats, total: int) -> Floats:
         """All parts together: their likelihoods multiply, so their sums add up."""
@@ -175,6 +174,5 @@ def _explained(part: Evidence, mass: Floats) -> bool:
     group = np.minimum((np.cumsum(expected) / _EXPECTED).astype(np.int64), int(expected.sum() // _EXPECTED) - 1)
     group = np.maximum(group, 0)
     observed, wanted = np.bincount(group, part.counts), np.bincount(group, expected)
-    kept = wanted > 0
-    statistic = float(np.sum((observed[kept] - wanted[kept]) ** 2 / wanted[kept]))
-    return statistic <= max(1, int(kept.sum()) - 1)
+    observed, wanted = observed[wanted > 0], wanted[wanted > 0]
+    return float(np.sum((observed - wanted) ** 2 / wanted)) <= max(1, len(wanted) - 1)

@@ -138,8 +138,7 @@ def _as_released(counts: Sequence[Bins], one: Described, cells: Cells, rows: int
     told, mass = sum(bins.n for bins in counts), np.zeros(cells.count)
     _check_enough(told)
     for bins in counts:
-        centres = bins.low + bins.step * (np.arange(len(bins.counts)) + 0.5)
-        mass += np.histogram(centres, cells.edges, weights=bins.counts)[0]
+        mass += np.histogram(bins.centres, cells.edges, weights=bins.counts)[0]
     if not mass.sum() > 0:
         raise TableError(f"All values of column {one.name!r} lie outside its bounds. The release was changed.")
     about = {"method": "as released", **unit}

@@ -21,21 +21,17 @@ if TYPE_CHECKING:
     from sfumato.learn.classifiers.reads_noise import Part as Part
     from sfumato.learn.classifiers.training import fit_on_parts as fit_on_parts
 
-_WHERE = {
-    "CLASSIFIERS": "factory",
-    "LabelNoiseCorrection": "reads_noise",
-    "NoiseAwareDiscriminant": "noise_aware_discriminant",
-    "NoiseSummary": "distortion",
-    "OnReconstruction": "on_reconstruction",
-    "Part": "reads_noise",
-    "PerturbedClassifier": "perturbed",
-    "RadiusVote": "radius_vote",
-    "ReconstructedNaiveBayes": "on_reconstruction",
-    "ReconstructedTree": "on_reconstruction",
-    "fit_on_parts": "training",
-    "make_classifier": "factory",
-    "noise_summary": "distortion",
+_DEFINES = {
+    "distortion": ("NoiseSummary", "noise_summary"),
+    "factory": ("CLASSIFIERS", "make_classifier"),
+    "noise_aware_discriminant": ("NoiseAwareDiscriminant",),
+    "on_reconstruction": ("OnReconstruction", "ReconstructedNaiveBayes", "ReconstructedTree"),
+    "perturbed": ("PerturbedClassifier",),
+    "radius_vote": ("RadiusVote",),
+    "reads_noise": ("LabelNoiseCorrection", "Part"),
+    "training": ("fit_on_parts",),
 }
+_WHERE = {name: module for module, names in _DEFINES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:

@@ -73,8 +73,7 @@ class Assignment:
                     continue
                 codes, block = one.column.codes(one.Z), slice(one.column.start, one.column.stop)
                 for mass, rows in zip(found.mass, mine, strict=True):
-                    if len(rows):
-                        Z[rows, block] = np.eye(block.stop - block.start)[moved_codes(codes[rows], mass, rng)]
+                    Z[rows, block] = np.eye(block.stop - block.start)[moved_codes(codes[rows], mass, rng)]
         return np.concatenate(moved)
 
 
@@ -314,15 +313,15 @@ class ReconstructedNaiveBayes(AnswersForReleased):
         rows = self._queries(X)
         scores = self._prior_scores(len(rows))
         for start, stop, edges, mass, missing in self._columns():
+            logs = np.log(np.maximum(mass, _TINY))
             if len(edges) == 0:
                 slots = rows[:, start:stop]
-                here = np.log(np.maximum(mass, _TINY))[:, slots.argmax(axis=1)].T
                 # A category that training did not see has equal slots: it speaks for no class.
-                scores += np.where(slots.max(axis=1, keepdims=True) > slots.min(axis=1, keepdims=True), here, 0.0)
-                continue
-            cell = np.clip(np.searchsorted(edges, rows[:, start], side="right") - 1, 0, len(edges) - 2)
-            here = np.log(np.maximum(mass, _TINY))[:, cell].T
-            scores += _with_missing(here, missing, rows[:, stop - 1])
+                known = slots.max(axis=1, keepdims=True) > slots.min(axis=1, keepdims=True)
+                scores += np.where(known, logs[:, slots.argmax(axis=1)].T, 0.0)
+            else:
+                cell = Cells(edges).holding(rows[:, start])
+                scores += _with_missing(logs[:, cell].T, missing, rows[:, stop - 1])
         return softmax(scores)
 
     def predict_proba_released(self, Z: npt.ArrayLike, source: Recipe | Card | Mechanism) -> Floats:
@@ -339,13 +338,12 @@ class ReconstructedNaiveBayes(AnswersForReleased):
                 k, keep = mass.shape[1], column.described.keep
                 seen = mass if k < 2 else (1 - keep) / (k - 1) + (keep - (1 - keep) / (k - 1)) * mass
                 here = np.log(np.maximum(seen, _TINY))[:, column.codes(rows)].T
-                scores += np.where(column.reported(rows)[:, None], here, 0.0)
-                continue
-            cells = Cells(column.low + column.width * edges, self.atoms_[place])
-            here = np.log(np.maximum(_blurred(column, rows, cells, mass, missing), _TINY))
-            true = column.described.missing_keep
-            told = missing if true is None else true * missing + (1 - true) * (1 - missing)
-            here = _with_missing(here, told, rows[:, column.stop - 1])
+            else:
+                cells = Cells(column.low + column.width * edges, self.atoms_[place])
+                here = np.log(np.maximum(_blurred(column, rows, cells, mass, missing), _TINY))
+                true = column.described.missing_keep
+                told = missing if true is None else true * missing + (1 - true) * (1 - missing)
+                here = _with_missing(here, told, rows[:, column.stop - 1])
             scores += np.where(column.reported(rows)[:, None], here, 0.0)
         return softmax(scores)
 

@@ -196,14 +196,13 @@ class PerturbedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 stacklevel=4,
             )
             return X.min(axis=0), X.max(axis=0)
-        width = X.shape[1]
         sides = [np.asarray(side, dtype=np.float64) for side in self.bounds]
-        if len(sides) != 2 or any(side.shape not in ((), (width,)) for side in sides):
+        if len(sides) != 2 or any(side.shape not in ((), X.shape[1:]) for side in sides):
             raise UsageError(
                 "The 'bounds' parameter of PerturbedClassifier must be (low, high), each one number or one for each of "
-                f"the {counted(width, 'column')}."
+                f"the {counted(X.shape[1], 'column')}."
             )
-        low, high = (np.broadcast_to(side, width) for side in sides)
+        low, high = (np.broadcast_to(side, X.shape[1]) for side in sides)
         if not np.all(low <= high):
             raise UsageError("The 'bounds' parameter of PerturbedClassifier must be (low, high) with low <= high.")
         return low, high
@@ -229,26 +228,19 @@ class PerturbedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not self.embeds_:
             return encoded
         placed = public_map(self.mechanism_.recipe_) if self.mechanism_.recipe_.is_columnwise else None
-        if placed is not None:
-            return np.asarray(encoded @ placed[0].T + placed[1])
-        embedded: Matrix = self.mechanism_.embed(encoded)
-        return embedded
+        return np.asarray(self.mechanism_.embed(encoded) if placed is None else encoded @ placed[0].T + placed[1])
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Classes of plain rows, embedded where the release lies (unless the classifier answers for plain ones)."""
         Z = self._embed(X)
         if self.classifier_ is None:
             return np.repeat(self.classes_, len(Z))
-        found: NDArray[Any] = self.classes_[self.classifier_.predict(Z)]
-        return found
+        return np.asarray(self.classes_[self.classifier_.predict(Z)])
 
     def predict_proba(self, X: Any) -> Matrix:
         """Probabilities, where the classifier has them."""
         Z = self._embed(X)
-        if self.classifier_ is None:
-            return np.ones((len(Z), 1))
-        found: Matrix = self.classifier_.predict_proba(Z)
-        return found
+        return np.ones((len(Z), 1)) if self.classifier_ is None else np.asarray(self.classifier_.predict_proba(Z))
 
     def guarantee(self) -> Any:
         """The guarantee of the rows that were trained on."""

@@ -87,15 +87,15 @@ class SurveyClassifier(GivesProbabilities):
     def predict_proba(self, X: ArrayLike) -> Matrix:
         """Class probabilities of plain one-hot answers (m x width)."""
         answers = np.atleast_2d(np.asarray(X))
-        queries, known = self.queries, self.guidance is not None
+        bayes, queries = isinstance(self.classifier_, BernoulliNB), self.queries
         if queries is None:
-            queries = "expected" if known and isinstance(self.classifier_, BernoulliNB) else "plain"
-        if queries != "plain" and not known:
-            raise UsageError(f"The queries {queries!r} need the guidance: give it, or choose 'plain'.")
+            queries = "expected" if bayes and self.guidance is not None else "plain"
         if queries == "plain":
             return np.asarray(self.classifier_.predict_proba(answers))
+        if self.guidance is None:
+            raise UsageError(f"The queries {queries!r} need the guidance: give it, or choose 'plain'.")
         q = bit_probabilities(answers, np.asarray(self.guidance), self.floor, self.link)
-        if isinstance(self.classifier_, BernoulliNB):
+        if bayes:
             one = self.classifier_.feature_log_prob_
             zero = np.log(-np.expm1(one))
             return softmax(q @ (one - zero).T + zero.sum(axis=1) + self.classifier_.class_log_prior_)
@@ -158,11 +158,10 @@ class MixedNaiveBayes(GivesProbabilities):
         counts = np.bincount(codes).astype(np.float64)
         self.class_prior_ = counts / counts.sum()
         groups, self.numbers_ = one_hot_groups(X)
-        numbers, each = X[:, self.numbers_], range(len(counts))
+        numbers, mine = X[:, self.numbers_], [codes == code for code in range(len(counts))]
         weight = self.pseudo_rows / (counts + self.pseudo_rows)
         middle, spread = numbers.mean(axis=0), numbers.var(axis=0)
-        self.means_ = np.array([numbers[codes == code].mean(axis=0) for code in each])
-        own = np.array([numbers[codes == code].var(axis=0) for code in each])
+        self.means_, own = (np.array([one(numbers[rows], axis=0) for rows in mine]) for one in (np.mean, np.var))
         # At least what the pseudo-rows alone would make of a class that shows one value only.
         least = weight[:, None] * (spread + (middle - self.means_) ** 2)
         ridge = RIDGE * float(spread.max(initial=0.0)) or RIDGE
@@ -171,7 +170,7 @@ class MixedNaiveBayes(GivesProbabilities):
         self.log_shares_, self.log_absent_ = np.zeros((len(counts), len(self.slots_))), np.zeros(len(counts))
         for slots in groups:
             part = np.isin(self.slots_, slots)
-            seen = np.array([X[codes == code][:, slots].sum(axis=0) for code in each])
+            seen = np.array([X[rows][:, slots].sum(axis=0) for rows in mine])
             overall = (seen.sum(axis=0) + 1.0) / (counts.sum() + max(len(slots), 2))
             shares = (seen + self.pseudo_rows * overall) / (counts[:, None] + self.pseudo_rows)
             self.log_shares_[:, part] = np.log(shares)

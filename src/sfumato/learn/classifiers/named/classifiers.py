@@ -17,7 +17,8 @@ from sfumato.learn.classifiers.factory import (
 )
 from sfumato.mechanisms.parameters import parameter
 
-_INTERVALS = Either((Whole(2, 1_000), Nothing()))
+_INTERVALS = Either((Whole(2, 1_000), Nothing())), "Intervals of a density; null lets the number of rows decide."
+_LEAF, _DEPTH = Either((Whole(1, 1_000_000), Nothing())), Either((Whole(1, 1_000), Nothing()))
 _BY_VALIDATION = Word(("cross-validation",))
 _SCALES = "It divides each column by its own spread first, and rotated columns have other spreads"
 
@@ -32,7 +33,7 @@ class Auto(NamedClassifier):
     name = "auto"
     knows_noise = True
     keeps_rows = True  # where it chooses nearest neighbours
-    own_types = ("auto.AutoClassifier",)
+    own_types = ("training.AutoClassifier",)
 
 
 class CircleVote(NamedClassifier):
@@ -75,9 +76,7 @@ class BayesOnDensities(NamedClassifier):
     own_types = ("on_reconstruction.ReconstructedNaiveBayes",)
     rotations = SINGLE_COLUMNS
 
-    intervals: int | None = parameter(
-        _INTERVALS, "Intervals of a density; null lets the number of rows decide.", default=None
-    )
+    intervals: int | None = parameter(*_INTERVALS, default=None)
     pseudo_rows: float = parameter(Positive(), "Rows that every interval of a class counts beforehand.", default=2.0)
 
 
@@ -108,13 +107,9 @@ class TreeOnDensities(NamedClassifier):
     own_types = ("on_reconstruction.ReconstructedTree", "on_reconstruction.OnReconstruction")
     rotations = SINGLE_COLUMNS
 
-    min_leaf: int | None = parameter(
-        Either((Whole(1, 1_000_000), Nothing())), "Rows in a leaf at least; null for 1% of the rows.", default=None
-    )
-    max_depth: int | None = parameter(Either((Whole(1, 1_000), Nothing())), "Depth at most.", default=None)
-    intervals: int | None = parameter(
-        _INTERVALS, "Intervals of a density; null lets the number of rows decide.", default=None
-    )
+    min_leaf: int | None = parameter(_LEAF, "Rows in a leaf at least; null for 1% of the rows.", default=None)
+    max_depth: int | None = parameter(_DEPTH, "Depth at most.", default=None)
+    intervals: int | None = parameter(*_INTERVALS, default=None)
 
 
 class _Discriminant(NamedClassifier):
@@ -262,7 +257,7 @@ class BlendOfThree(NamedClassifier):
 
     name = "blend"
     model_types = (*Forest.model_types, *Boosting.model_types)
-    own_types = ("auto.Blend", "geometric.Hyperplanes")
+    own_types = ("training.Blend", "geometric.Hyperplanes")
     rotations = SINGLE_COLUMNS
 
     trees: int = parameter(Whole(1, 2_000), "Of the forest; its leaves hold at least 15 rows.", default=60)
@@ -438,8 +433,6 @@ class BitTree(NamedClassifier):
     fixed = MappingProxyType({"classifier": "id3"})
 
     min_leaf: int | None = parameter(
-        Either((Whole(1, 1_000_000), Nothing())),
-        "Rows in a leaf at least; null for a thousandth of the rows, and 5 at least.",
-        default=None,
+        _LEAF, "Rows in a leaf at least; null for a thousandth of the rows, and 5 at least.", default=None
     )
-    max_depth: int | None = parameter(Either((Whole(1, 1_000), Nothing())), "Depth at most.", default=None)
+    max_depth: int | None = parameter(_DEPTH, "Depth at most.", default=None)
