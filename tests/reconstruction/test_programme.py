@@ -10,8 +10,15 @@ from domains import seeds, steady
 from sfumato.core.errors import UsageError
 from sfumato.noise import OperatorNoise, make_law, make_operator
 from sfumato.noise.response import onto_simplex
-from sfumato.reconstruction.evidence import Cells, cell_probabilities, rectangle_rule, smoothing
-from sfumato.reconstruction.parzen_program import ConvergenceError, ParzenProgram, second_differences, simplex_program
+from sfumato.reconstruction.evidence import Cells, cell_probabilities
+from sfumato.reconstruction.parzen_program import (
+    ConvergenceError,
+    ParzenProgram,
+    rectangle_rule,
+    second_differences,
+    simplex_program,
+    smoothing,
+)
 
 penalties = st.sampled_from([0.0, 1e-4, 1e-2, 1.0, 100.0])
 

@@ -14,7 +14,6 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from scipy.special import ndtr
 
 from sfumato.core.array_types import Codes, Floats
 from sfumato.core.errors import TableError, UsageError
@@ -75,19 +74,6 @@ def point_probabilities(noise: NumberNoise, z_edges: Floats, x: Floats) -> Float
     """P(z in cell | x), (z-cells + 2) x (values x)."""
     below = np.pad(noise.cdf(z_edges[:, None], x[None, :]), ((1, 1), (0, 0)), constant_values=((0.0, 1.0), (0.0, 0.0)))
     return np.maximum(np.diff(below, axis=0), 0.0)
-
-
-def rectangle_rule(noise: NumberNoise, z_edges: Floats, cells: Cells) -> Floats:
-    """g(z | x) dz at the middles of the z- and x-cells (without overflow rows): Eqs. 11-13 with |dE/dz|."""
-    middles = 0.5 * (z_edges[1:] + z_edges[:-1])
-    return noise.pdf(middles[:, None], cells.middles[None, :]) * np.diff(z_edges)[:, None]
-
-
-def smoothing(count: int, width: float) -> Floats:
-    """The Parzen window on cells: row j spreads over the cells by a normal kernel of `width` cells."""
-    lag = np.arange(count)
-    weights = ndtr((lag + 0.5) / width) - ndtr((lag - 0.5) / width)
-    return np.asarray(weights[np.abs(lag[:, None] - lag[None, :])])
 
 
 # Released values as counts on a fine grid: all that reconstruction needs, in constant memory, and counts add up.

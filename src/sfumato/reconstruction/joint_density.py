@@ -69,9 +69,7 @@ class JointDensity:
         if len(self.axes) != 2 or any(axis.categories for axis in self.axes):
             return None
         shares = self.marginals()
-        dx, dy = (
-            axis.cells.middles - share @ axis.cells.middles for axis, share in zip(self.axes, shares, strict=True)
-        )
+        dx, dy = (axis.cells.middles - p @ axis.cells.middles for axis, p in zip(self.axes, shares, strict=True))
         spread = float(np.sqrt((shares[0] @ dx**2) * (shares[1] @ dy**2)))
         return float(dx @ self.mass @ dy) / spread if spread > 0 else None
 

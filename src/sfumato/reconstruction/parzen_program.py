@@ -11,21 +11,13 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.fft import next_fast_len, rfft
 from scipy.optimize import minimize_scalar, nnls
+from scipy.special import ndtr
 
 from sfumato.core.accepted import Accepted, Either, Flag, Nothing, Positive, Whole, Word, check_accepted
 from sfumato.core.array_types import Floats
 from sfumato.core.errors import SfumatoError
-from sfumato.reconstruction.evidence import (
-    MOST_POINTS,
-    NO_ATOMS,
-    Bins,
-    Cells,
-    Evidence,
-    Part,
-    rectangle_rule,
-    smoothing,
-    z_cells,
-)
+from sfumato.noise import NumberNoise
+from sfumato.reconstruction.evidence import MOST_POINTS, NO_ATOMS, Bins, Cells, Evidence, Part, z_cells
 
 
 # The quadratic programme on the probability simplex, solved exactly [density-reconstruction, Eqs. 14-18].
@@ -172,10 +164,21 @@ def leave_one_out_width(bins: Bins) -> float:
     widths, values = criterion.series(criterion.finest, criterion.widest)
     best = int(np.argmin(values))
     ends = math.log(widths[max(0, best - 1)]), math.log(widths[min(len(widths) - 1, best + 1)])
-    found = minimize_scalar(
-        lambda log: criterion(math.exp(log)), bounds=ends, method="bounded", options={"xatol": 1e-5}
-    )
+    found = minimize_scalar(lambda x: criterion(math.exp(x)), bounds=ends, method="bounded", options={"xatol": 1e-5})
     return float(math.exp(found.x))
+
+
+def rectangle_rule(noise: NumberNoise, z_edges: Floats, cells: Cells) -> Floats:
+    """g(z | x) dz at the middles of the z- and x-cells (without overflow rows): Eqs. 11-13 with |dE/dz|."""
+    middles = 0.5 * (z_edges[1:] + z_edges[:-1])
+    return noise.pdf(middles[:, None], cells.middles[None, :]) * np.diff(z_edges)[:, None]
+
+
+def smoothing(count: int, width: float) -> Floats:
+    """The Parzen window on cells: row j spreads over the cells by a normal kernel of `width` cells."""
+    lag = np.arange(count)
+    weights = ndtr((lag + 0.5) / width) - ndtr((lag - 0.5) / width)
+    return np.asarray(weights[np.abs(lag[:, None] - lag[None, :])])
 
 
 RULES = ("cells", "rectangle")
@@ -241,9 +244,7 @@ class ParzenProgram:
         widths = [leave_one_out_width(part.bins) if self.width is None else self.width for part in parts]
         points = z_cells(self.points, cells)
         margins = [4.0 * width if self.rule == "cells" else 0.0 for width in widths]
-        evidence = [
-            Evidence.of(part, cells, points, margin, atoms) for part, margin in zip(parts, margins, strict=True)
-        ]
+        evidence = [Evidence.of(one, cells, points, margin, atoms) for one, margin in zip(parts, margins, strict=True)]
         designs = [self._design(one, width, cells) for one, width in zip(evidence, widths, strict=True)]
         solver = ParzenSolver(evidence, designs, len(atoms))
         if self.weighted:

@@ -107,22 +107,20 @@ def _check_enough(values: int) -> None:
         raise TableError(f"There are {values} released values; at least {FEWEST} are needed.")
 
 
-def reconstruct_numbers(
-    values: Sequence[Any], described: Sequence[Described], method: Method, options: Options
-) -> Density:
+def reconstruct_numbers(values: Sequence[Any], known: Sequence[Described], method: Method, options: Options) -> Density:
     """A density from parts; every part's values are an array, an iterator over arrays, or `Bins` on its own grid."""
-    low, high = options.support or (min(one.low for one in described), max(one.high for one in described))
-    first = described[0]
+    low, high = options.support or (min(one.low for one in known), max(one.high for one in known))
+    first = known[0]
     unit = {"unit": "days since 1970-01-01"} if first.kind == "date" else {}
-    counts = _counted(values, described, low, high)
-    both = list(zip(counts, described, strict=True))
+    counts = _counted(values, known, low, high)
+    both = list(zip(counts, known, strict=True))
     rows = np.array([rows_of(bins, one) for bins, one in both])
-    if all(one.noise is None for one in described):  # its own histogram
+    if all(one.noise is None for one in known):  # its own histogram
         return _as_released(counts, first, cells_of(first, low, high, options.bins), int(rows.sum()), unit)
-    if any(one.noise is None for one in described):
+    if any(one.noise is None for one in known):
         raise CardError("Some parts are released without noise, others with noise: reconstruct them separately.")
     parts = [part_of(bins, one) for bins, one in both]
-    for part, one in zip(parts, described, strict=True):
+    for part, one in zip(parts, known, strict=True):
         part.check(low, high, tolerance=1e-9 * (high - low) + one.grid)
     if options.support is None:
         low, high = possible_range(parts, low, high)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -312,9 +312,7 @@ class NoiseAwareDiscriminant(GivesProbabilities, ReadsNoise):
         return normal_scores(rows, self.means_, self.covariance_, self.class_prior_)
 
 
-def normal_scores(
-    rows: Floats, means: Sequence[Floats] | Floats, covariances: Sequence[Floats] | Floats, prior: Floats
-) -> Floats:
+def normal_scores(rows: Floats, means: Iterable[Floats], covariances: Iterable[Floats], prior: Floats) -> Floats:
     """Log-probabilities of normal classes with these shares, up to a constant."""
     scores = np.empty((len(rows), len(prior)))
     for code, (mean, covariance) in enumerate(zip(means, covariances, strict=True)):

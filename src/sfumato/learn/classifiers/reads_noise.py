@@ -67,11 +67,9 @@ def rows_and_targets(
     with no_cells_in_errors(X):
         sparse = "csr" if accept_sparse else False
         finite = "allow-nan" if gaps else True
-        found, targets = validate_data(
-            estimator, X, y, dtype=np.float64, accept_sparse=sparse, ensure_all_finite=finite
-        )
+        read, targets = validate_data(estimator, X, y, dtype=np.float64, accept_sparse=sparse, ensure_all_finite=finite)
         check_classification_targets(targets)
-    return np.asarray(found.toarray() if issparse(found) else found, dtype=np.float64), targets
+    return np.asarray(read.toarray() if issparse(read) else read, dtype=np.float64), targets
 
 
 def rows_and_numbers(estimator: Any, X: Any, y: Any) -> tuple[Matrix, Matrix]:
