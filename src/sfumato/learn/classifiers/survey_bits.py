@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.naive_bayes import BernoulliNB
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.validation import check_is_fitted
@@ -111,11 +111,8 @@ def accuracy_on_received(bits: ArrayLike, y: ArrayLike) -> float | None:
     R, labels = np.asarray(bits), np.asarray(y)
     if len(R) < 2 * FOLDS or len(np.unique(labels)) < 2 or np.unique(labels, return_counts=True)[1].min() < FOLDS:
         return None
-    hits = 0
-    for train, test in StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(R, labels):
-        model = SurveyClassifier(queries="plain").fit(R[train], labels[train])
-        hits += int((model.predict(R[test]) == labels[test]).sum())
-    return hits / len(R)
+    learner, folds = SurveyClassifier(queries="plain"), StratifiedKFold(FOLDS, shuffle=True, random_state=0)
+    return float(np.mean(cross_val_predict(learner, R, labels, cv=folds) == labels))
 
 
 # Naive Bayes for encoded tables: numbers are normal within a class, categories have smoothed frequencies.
