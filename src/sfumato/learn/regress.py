@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 from scipy import stats
+from sklearn.model_selection import PredefinedSplit, cross_val_predict
 
 from sfumato.channels import Channel, NotApplicableError, Recipe, Secret, apart
 from sfumato.core.array_types import Codes, Floats, Matrix
@@ -238,8 +239,6 @@ def errors_of(X: Matrix, y: Matrix, unit: float, seed: int) -> dict[str, Any]:
     X, y = X[some], y[some]
     if len(X) < FEWEST_ROWS or np.isnan(X).any() or np.isnan(y).any():
         return {}
-    from sklearn.model_selection import PredefinedSplit, cross_val_predict  # slow to load
-
     fold = np.arange(len(X)) % FOLDS
     found = {}
     for name, regression in REGRESSIONS.items():

@@ -97,16 +97,7 @@ def _measured(
         x = rng.choice(x, MOST_ROWS, replace=False)
     named = {} if options.rounds is None else {"rounds": options.rounds}
     em = None if options.published and not named else make_method(ITERATION, named, published=options.published)
-    own = one.noise
-    assert isinstance(own, OperatorNoise)  # as the column was chosen
-    added = OperatorNoise(make_operator("additive"), Uniform(scale=0.2 * (one.high - one.low)))
-    ways = {"added, programme": (added, programme)} | ({"added, EM": (added, em)} if em else {})
-    if not one.low <= 0.0 <= one.high:
-        factor = OperatorNoise(make_operator("multiplicative", {"base": 0.0}), Uniform(low=1.0, high=3.0))
-        ways["multiplied, programme"] = (factor, programme)
-    if not (own.operator.is_additive and isinstance(own.law, Uniform)):
-        ways["this noise, programme"] = (own, programme)
-    lines = {}
+    lines, ways = {}, _ways(one, programme, em)
     for number, (name, way) in enumerate(ways.items(), start=1):
         if points := _line(x, way, one, options, rng):
             lines[name] = points
@@ -133,6 +124,19 @@ def _line(
         spread = float(np.std(losses, ddof=1)) if options.runs > 1 else 0.0
         points.append((float(level), float(np.mean(losses)), spread))
     return points
+
+
+def _ways(one: Described, programme: Method, em: Method | None) -> dict[str, tuple[OperatorNoise, Method]]:
+    own = one.noise
+    assert isinstance(own, OperatorNoise)  # as the column was chosen
+    added = OperatorNoise(make_operator("additive"), Uniform(scale=0.2 * (one.high - one.low)))
+    ways = {"added, programme": (added, programme)} | ({"added, EM": (added, em)} if em else {})
+    if not one.low <= 0.0 <= one.high:
+        factor = OperatorNoise(make_operator("multiplicative", {"base": 0.0}), Uniform(low=1.0, high=3.0))
+        ways["multiplied, programme"] = (factor, programme)
+    if not (own.operator.is_additive and isinstance(own.law, Uniform)):
+        ways["this noise, programme"] = (own, programme)
+    return ways
 
 
 @asks(TradeOffAsked)
