@@ -245,13 +245,13 @@ class BayesWindow(Attack):
         if known.guided is not None:
             return ListedBeliefs(known, people, self.cells)
         noise = promised(known.noise).of_class(people.code)
-        if known.columnwise and apart(noise.channels) is not None:
-            if all(channel.width == 1 for channel in noise.channels):
-                return SharedBeliefs(known, noise, people, self.cells)
-            return ListedBeliefs(known, people, self.cells, noise)
-        if known.columnwise:
+        if not known.columnwise:
+            return MixedBeliefs(known, noise, people, self.cells)
+        if apart(noise.channels) is None:
             return ColumnBeliefs(noise, known.encoding, people, self.cells)
-        return MixedBeliefs(known, noise, people, self.cells)
+        if all(channel.width == 1 for channel in noise.channels):
+            return SharedBeliefs(known, noise, people, self.cells)
+        return ListedBeliefs(known, people, self.cells, noise)
 
 
 def _guess_class(known: Knowledge, mine: Codes, beliefs: Beliefs, found: tuple[Matrix, Matrix, Matrix]) -> None:

@@ -8,16 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from sfumato.attacks import likelihood
 from sfumato.attacks.base import Abstain, Attack, Bounds, ColumnMoments, Guess, Knowledge, Values, promised
-from sfumato.attacks.likelihood import (
-    Observation,
-    blocks,
-    covariance_of,
-    into_domain,
-    left_by_device,
-    observed_with_mean,
-    reversed_release,
-)
 from sfumato.attacks.support import AS_GOOD, HERE, Support, best_window, half_width, patterns, reported_mean
 from sfumato.core.accepted import Between, Either, Flag, Whole, Word
 from sfumato.core.array_types import Codes, Matrix
@@ -44,8 +36,8 @@ class KnownTransform(Attack):
     clip: bool = parameter(Flag(), "Whether guesses are clipped to the domain; false as published.", default=True)
 
     def guess(self, known: Knowledge) -> Values:
-        X = reversed_release(known)
-        return Values(into_domain(X) if self.clip else X)
+        X = likelihood.reversed_release(known)
+        return Values(likelihood.into_domain(X) if self.clip else X)
 
 
 class HardInterval(Attack):
@@ -93,7 +85,7 @@ class NaiveEstimate(Attack):
             usual = moments.mean
         Z = np.where(np.isnan(known.release), usual, known.release)
         if known.columnwise:
-            return Values(into_domain(Z))
+            return Values(likelihood.into_domain(Z))
         X = np.full((len(Z), known.encoding.width), 0.5)
         Z = Z[:, : X.shape[1]]
         s = Z.shape[1]
@@ -104,7 +96,7 @@ class NaiveEstimate(Attack):
             X[:], spread = moments.mean, Z.std(axis=0)
             scores = (Z - Z.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
             X[:, :s] = moments.mean[:s] + scores * np.sqrt(np.diag(moments.covariance)[:s])
-        return Values(into_domain(X))
+        return Values(likelihood.into_domain(X))
 
 
 class LinearEstimate(Attack):
@@ -128,13 +120,13 @@ class LinearEstimate(Attack):
 
     def guess(self, known: Knowledge) -> Values:
         moments = known.column_moments if self.moments == "known" else None
-        model, mean = observed_with_mean(known, self.moments == "known")
+        model, mean = likelihood.observed_with_mean(known, self.moments == "known")
         if moments is None:
-            signal = model.inverse @ (covariance_of(known.release) - model.noise) @ model.inverse.T
+            signal = model.inverse @ (likelihood.covariance_of(known.release) - model.noise) @ model.inverse.T
             values, vectors = np.linalg.eigh((signal + signal.T) / 2)  # negative eigenvalues are noise
             moments = ColumnMoments(mean, (vectors * np.maximum(values, 0.0)) @ vectors.T)
         X, told, variance = wiener(known.release, model, *moments)
-        X = into_domain(X)
+        X = likelihood.into_domain(X)
         if known.column_distributions is None:
             return Values(X)
         return Values(X, aimed=_aimed(known, X, moments.mean, variance, told))
@@ -183,13 +175,13 @@ def _best_windows(
         found[rows] = arrays.get(guess)
         return None if clear is None else arrays.get(clear)
 
-    left = left_by_device(len(found), 64 * len(prior), work)
-    for block in blocks(len(left), len(prior)):
+    left = likelihood.left_by_device(len(found), 64 * len(prior), work)
+    for block in likelihood.blocks(len(left), len(prior)):
         work(left[block], HERE, 0.0)
     return found
 
 
-def wiener(Z: Matrix, model: Observation, mean: Matrix, covariance: Matrix) -> tuple[Matrix, Matrix, Matrix]:
+def wiener(Z: Matrix, model: likelihood.Observation, mean: Matrix, covariance: Matrix) -> tuple[Matrix, Matrix, Matrix]:
     """Linear MMSE estimate of the rows behind Z, from the cells that each of them reports; its variances; the sources'.
 
     A speck is added to the source variances: without it, a direction in which the known moments do not vary (a category
@@ -234,21 +226,21 @@ class PrincipalFilter(Attack):
     clip: bool = parameter(Flag(), "Whether guesses are clipped to the domain; false as published.", default=True)
 
     def guess(self, known: Knowledge) -> Values:
-        model, mean = observed_with_mean(known)
+        model, mean = likelihood.observed_with_mean(known)
         R = model.reverse(known.release, mean)
         centre = R.mean(axis=0)
 
         def clipped(X: Matrix) -> Matrix:
-            return into_domain(X) if self.clip else X.copy()
+            return likelihood.into_domain(X) if self.clip else X.copy()
 
         noise = model.inverse @ model.noise @ model.inverse.T
-        signal, vectors = np.linalg.eigh(covariance_of(R) - noise)
+        signal, vectors = np.linalg.eigh(likelihood.covariance_of(R) - noise)
         own = vectors[:, signal > np.einsum("ij,ik,kj->j", vectors, noise, vectors)]
         filtered = clipped(centre + (R - centre) @ own @ own.T)
         if self.components == "own":
             return Values(filtered)
         # As published: the components of the release itself, from the largest variance down.
-        vectors = np.linalg.eigh(covariance_of(R))[1][:, ::-1]
+        vectors = np.linalg.eigh(likelihood.covariance_of(R))[1][:, ::-1]
         scores = (R - centre) @ vectors
         if self.components != "best":
             p = int(self.components)
@@ -287,13 +279,13 @@ class SpectralFilter(Attack):
     noise_mean: float = parameter(Between(-1e6, 1e6), "Mean of the logarithm of that noise.", default=0.0)
 
     def guess(self, known: Knowledge) -> Guess:
-        model, mean = observed_with_mean(known)
+        model, mean = likelihood.observed_with_mean(known)
         if not self.log:
-            return Values(into_domain(model.reverse(above_edge(known.release, model.noise), mean)))
+            return Values(likelihood.into_domain(model.reverse(above_edge(known.release, model.noise), mean)))
         if np.any(known.release <= 0):
             return Abstain("logarithms need a release with positive values only")
         cleaned = np.exp(above_edge(np.log(known.release), model.noise) - self.noise_mean)
-        return Values(into_domain(model.reverse(cleaned, mean)))
+        return Values(likelihood.into_domain(model.reverse(cleaned, mean)))
 
 
 def marchenko_pastur_edge(rows: int, columns: int) -> float:
@@ -310,6 +302,6 @@ def above_edge(Z: Matrix, noise: Matrix) -> Matrix:
     deviations = np.sqrt(np.maximum(values, 0.0) + 1e-12)
     centre = Z.mean(axis=0)
     white = (Z - centre) @ vectors / deviations
-    strength, directions = np.linalg.eigh(covariance_of(white))
+    strength, directions = np.linalg.eigh(likelihood.covariance_of(white))
     signal = directions[:, strength > marchenko_pastur_edge(*Z.shape)]
     return np.asarray(centre + (white @ signal @ signal.T * deviations) @ vectors.T)

@@ -67,14 +67,15 @@ class MaliciousMiner:
         if people is None:
             raise UsageError("Guidance is optimised on people: give plain answers of a population.")
         some, rng = np.atleast_2d(np.asarray(people))[:300], np.random.default_rng(0)
-        starts = [unit_vectors(space, self.question, 1), plus_minus(space, self.question, 1.0)]
-        apart = [separation(V, some, space, self.question, floor, link) for V in starts]
-        V, best = starts[int(np.argmax(apart))], max(apart)
+
+        def apart(V: Matrix) -> float:
+            return separation(V, some, space, self.question, floor, link)
+
+        V = max(unit_vectors(space, self.question, 1), plus_minus(space, self.question, 1.0), key=apart)
+        best = apart(V)
         for step in range(self.steps):
-            size = 0.5 * 0.99**step
-            turned = np.linalg.qr(V + size * rng.normal(size=V.shape) / math.sqrt(len(V)))[0]
-            now = separation(turned, some, space, self.question, floor, link)
-            if now > best:
+            turned = np.linalg.qr(V + 0.5 * 0.99**step * rng.normal(size=V.shape) / math.sqrt(len(V)))[0]
+            if (now := apart(turned)) > best:
                 V, best = np.ascontiguousarray(turned), now
         return V
 

@@ -165,5 +165,4 @@ def log_likelihood_ratio(known: Knowledge) -> Matrix:
     visit_ratios(known, candidates, known.candidate_labels, visit)
     scores -= np.log(len(known.release))
     possible = np.isfinite(scores)
-    floor = scores[possible].min() - 1.0 if possible.any() else 0.0
-    return np.where(possible, scores, floor)
+    return np.where(possible, scores, scores[possible].min() - 1.0 if possible.any() else 0.0)

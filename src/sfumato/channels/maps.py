@@ -24,7 +24,7 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 import scipy  # its parts are loaded when one is first used
 
-from sfumato.channels.affine_bound import affine_epsilons, component_ranges
+from sfumato.channels.affine_bound import ROUND_UP, affine_epsilons, component_ranges
 from sfumato.channels.base import Channel, Epsilons, NotApplicableError
 from sfumato.channels.guidance.epsilon import answer_epsilons, projected_range, record_epsilon, survey_epsilon
 from sfumato.channels.guidance.guidance import decode_matrix, encode_matrix
@@ -152,7 +152,6 @@ UNDECLARED_BASIS = "a given basis whose owner has not said why it is public (bas
 UNDECLARED_GUIDANCE = "given guidance whose owner has not said why it is public (guidance_reason)"
 LEARNED_RANGES = "ranges of the components"
 NOTHING = Epsilons(math.inf, math.inf, math.inf)
-ROUND_UP = 1 + 1e-10
 ARITHMETIC = 2.3e-16
 
 

@@ -36,11 +36,6 @@ class _Channel:
     widths: Floats
     spread: Floats
 
-    @property
-    def z(self) -> Floats:
-        """Probabilities of the cells of z."""
-        return np.asarray(self.spread @ self.prior)
-
 
 def _distribution(x: Density | ArrayLike, bins: int) -> tuple[Cells, Floats]:
     if isinstance(x, Density):
@@ -163,11 +158,12 @@ def posterior_interval(
     order = np.argsort(-joint / channel.widths, axis=1)
     ranked = np.take_along_axis(joint, order, axis=1)
     before = np.cumsum(ranked, axis=1) - ranked
-    wanted = confidence * channel.z[:, None]
+    z = channel.spread @ channel.prior
+    wanted = confidence * z[:, None]
     # The last piece that is needed counts with the share of it that is needed.
     share = np.clip(np.divide(wanted - before, ranked, out=np.zeros_like(ranked), where=ranked > 0), 0.0, 1.0)
     lengths = (share * channel.widths[order]).sum(axis=1)
-    return float(channel.z @ lengths)
+    return float(z @ lengths)
 
 
 def collapsed_share(
@@ -183,7 +179,7 @@ def collapsed_share(
     channel = _channel(noise, x, bins, points)
     possible = (channel.spread > 0) @ channel.widths
     cells, _ = _distribution(x, bins)
-    return float(channel.z @ (possible < tolerance * float(cells.edges[-1] - cells.edges[0])))
+    return float(channel.spread @ channel.prior @ (possible < tolerance * float(cells.edges[-1] - cells.edges[0])))
 
 
 def information_loss(original: Any, found: Density | Shares) -> float:

@@ -228,10 +228,8 @@ def most_disclosure(
     candidates.append(starts[tried[0][1]])
     best = max(candidates, key=lambda V: measured(V, seed).bits)
     found = measured(best, seed + 1)  # drawn anew: the best of several draws is too good
-    joint, alone = joint_entropy(people), answer_entropy(people, space)
-    return MostDisclosure(
-        found, best, bits, min(1.0, bits / joint) if joint else 0.0, min(1.0, bits / alone) if alone else 0.0
-    )
+    entropies = joint_entropy(people), answer_entropy(people, space)
+    return MostDisclosure(found, best, bits, *(min(1.0, bits / whole) if whole else 0.0 for whole in entropies))
 
 
 def _climbed(
