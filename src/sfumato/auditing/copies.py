@@ -212,13 +212,13 @@ MOST_SENSITIVE = 20
 
 def uniqueness(case: Case) -> dict[str, Any] | None:
     """k-anonymity, uniques, l-diversity and t-closeness; None where no quasi-identifier was named."""
-    quasi, population = quasi_identifiers(case), case.options.population
+    (quasi, sensitive), population = crowd_columns(case), case.options.population
     if not quasi:
         return None
     found: dict[str, Any] = {"quasi_identifiers": list(quasi)}
     if isinstance(case.original, PicksRows):
         return {**found, "not_applicable": "crowds are not counted with --engine spark"}
-    sensitive, released = _sensitive(case, quasi), as_released(case)
+    released = as_released(case)
     if released is None:
         return {**found, "not_applicable": "the release mixes columns by a secret key"}
     known: dict[str, Numbers] = {name: {} for name in (*quasi, *sensitive)}
@@ -248,17 +248,6 @@ def uniqueness(case: Case) -> dict[str, Any] | None:
     }
 
 
-def _sensitive(case: Case, quasi: tuple[str, ...]) -> tuple[str, ...]:
-    """As asked, else the label, else every column that is no quasi-identifier."""
-    if case.options.sensitive:
-        return tuple(case.options.sensitive)
-    label = case.encoding.schema.label
-    if label is not None and label.name not in quasi:
-        return (label.name,)
-    names = (column.name for column in case.encoding.schema.private)
-    return tuple(name for name in names if name not in quasi)[:MOST_SENSITIVE]
-
-
 def as_released(case: Case) -> Iterable[pa.RecordBatch | pa.Table] | None:
     """The cells as they were released; of a release with a card, as anybody could map them back."""
     if case.released is not None:
@@ -273,18 +262,24 @@ def as_released(case: Case) -> Iterable[pa.RecordBatch | pa.Table] | None:
     return [table]
 
 
-def quasi_identifiers(case: Case) -> tuple[str, ...]:
-    """As asked, else the columns that the schema marks."""
-    schema = case.encoding.schema
-    if not case.options.quasi_identifiers:
-        return tuple(column.name for column in schema.columns if column.quasi_identifier)
-    for name in (*case.options.quasi_identifiers, *(case.options.sensitive or ())):
-        if name not in schema:
-            raise UsageError(
-                f"No column {name!r} can be audited, which --quasi-identifiers or --sensitive names."
-                f"{nearest(name, schema.names)}"
-            )
-    return tuple(dict.fromkeys(case.options.quasi_identifiers))
+def crowd_columns(case: Case) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Quasi-identifiers as asked, else the columns that the schema marks; and sensitive ones as asked, else the label,
+    else every other column."""
+    schema, options = case.encoding.schema, case.options
+    quasi = tuple(column.name for column in schema.columns if column.quasi_identifier)
+    if options.quasi_identifiers:
+        quasi = tuple(dict.fromkeys(options.quasi_identifiers))
+        for name in (*quasi, *(options.sensitive or ())):
+            if name not in schema:
+                raise UsageError(
+                    f"No column {name!r} can be audited, which --quasi-identifiers or --sensitive names."
+                    f"{nearest(name, schema.names)}"
+                )
+    if options.sensitive:
+        return quasi, tuple(options.sensitive)
+    if schema.label is not None and schema.label.name not in quasi:
+        return quasi, (schema.label.name,)
+    return quasi, tuple(column.name for column in schema.private if column.name not in quasi)[:MOST_SENSITIVE]
 
 
 def _told(cells: Cells, quasi: tuple[str, ...], sensitive: tuple[str, ...], population: int | None) -> dict[str, Any]:
