@@ -57,7 +57,7 @@ class Served:
 def served(tmp_path_factory):
     folder = tmp_path_factory.mktemp("served")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(Worker.__init__.__kwdefaults__, "niceness", 0)  # tests wait for it
+        patch.setattr(Worker, "niceness", 0)  # tests wait for it
         app = create_app(consortium.settings(folder / "data", worker=True, stranger_rate=consortium.PLENTY))
         server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, access_log=False))
         thread = threading.Thread(target=server.run, daemon=True)

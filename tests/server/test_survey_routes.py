@@ -394,7 +394,7 @@ def test_other_links_are_refused(link: str) -> None:
 
 
 def test_a_model_is_trained_on_the_received_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(Worker.__init__.__kwdefaults__, "niceness", 0)  # the test waits for it
+    monkeypatch.setattr(Worker, "niceness", 0)  # the test waits for it
     app = create_app(Settings(data=tmp_path / "data", respondent_rate=Rate(1e6, 1e6)))
     study, token = app.state.store.studies.create(example_survey())
     owner = {"Authorization": f"Bearer {token}"}

@@ -47,7 +47,8 @@ class Place:
         return self.store.models.queue(self.study, classifier, contains_rows=False).id
 
     def worker(self, **more):
-        made = Worker(self.store, self.folder, self.settings, self.log, **{"lease": LEASE, "niceness": 0, **more})
+        made = Worker(self.store, self.folder, self.settings, self.log, **{"lease": LEASE, **more})
+        made.niceness = 0
         made.start()
         return made
 
@@ -194,7 +195,7 @@ if {unfinished!r}:
     worker_module.Training = Unfinished
 settings = consortium.settings(Path({data!r}), database={database!r})
 place = Store.open(settings), DataFolder(Path({data!r})), settings
-Worker(*place, lambda *_, **__: None, lease={lease!r}, niceness=0).start()
+Worker(*place, lambda *_, **__: None, lease={lease!r}).start()
 time.sleep(600)
 """
 

@@ -120,7 +120,6 @@ def refusal(status: int, body: bytes) -> RefusedError:
 
 TOKEN_VARIABLE = "SFUMATO_TOKEN"
 _TOKEN = re.compile(r"sfu_[a-z]+_[A-Za-z0-9_-]{20,200}")
-
 PINNED = re.compile(r"sha256:[0-9a-f]{64}")
 
 

@@ -23,7 +23,6 @@ from typing import Any
 
 FILES, NETWORK = "files", "network"
 FOLDER = "SFUMATO_CHECKED_FOLDER"  # variable that tells a child which folder it may see
-
 _NO_NEW_PRIVILEGES, _SECCOMP, _FILTER = 38, 22, 2
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on every processor
 _READ_FILE, _READ_FOLDER = 1 << 2, 1 << 3

@@ -39,18 +39,12 @@ Log = Callable[..., None]
 class Worker:
     """One thread that trains one model at a time. `wake` spares it the wait for its next look."""
 
+    niceness = 10  # of its children, which give way to the server's own work
+
     def __init__(
-        self,
-        store: Store,
-        folder: DataFolder,
-        settings: Settings,
-        log: Log = log,
-        *,
-        lease: float = LEASE_SECONDS,
-        niceness: int = 10,
+        self, store: Store, folder: DataFolder, settings: Settings, log: Log = log, *, lease: float = LEASE_SECONDS
     ) -> None:
-        self._store, self._folder, self._settings, self._log = store, folder, settings, log
-        self._lease, self._niceness = lease, niceness
+        self._store, self._folder, self._settings, self._log, self._lease = store, folder, settings, log, lease
         self._name = f"{os.getpid()}-{secrets.token_hex(8)}"
         self._stopping, self._something = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="sfumato-worker", daemon=True)
@@ -82,7 +76,7 @@ class Worker:
 
     def _train(self, study: str, model: ModelInfo) -> None:
         self._log("training-started", study=study, model=model.id, classifier=model.classifier)
-        limits = {"memory": self._settings.training_memory, "niceness": self._niceness}
+        limits = {"memory": self._settings.training_memory, "niceness": self.niceness}
         job = Job.of(self._store, self._folder, study, model.text, **limits, sites=model.sites, column=model.column)
         if not job.train:
             job.clean()
