@@ -123,14 +123,12 @@ def reconstruct_shares(
     """Shares from counts of randomized answers, with their band where there are to be draws: one estimate for all
     parts."""
     rows = [int(one.sum()) for one in counts]
-    mass = invert_response(counts, keeps)
-    if how.resamples == 0:
-        return Shares(name, tuple(categories), mass, None, None, how.confidence, sum(rows))
-    rng = np.random.default_rng(how.seed)
-    draws = [rng.multinomial(n, one / max(1, n), how.resamples) for n, one in zip(rows, counts, strict=True)]
-    again = np.array([invert_response(draw, keeps) for draw in zip(*draws, strict=True)])
-    tail = (1.0 - how.confidence) / 2.0
-    low, high = np.quantile(again, [tail, 1.0 - tail], axis=0)
+    mass, low, high = invert_response(counts, keeps), None, None
+    if how.resamples:
+        rng, tail = np.random.default_rng(how.seed), (1.0 - how.confidence) / 2.0
+        draws = [rng.multinomial(n, one / max(1, n), how.resamples) for n, one in zip(rows, counts, strict=True)]
+        again = np.array([invert_response(draw, keeps) for draw in zip(*draws, strict=True)])
+        low, high = np.quantile(again, [tail, 1.0 - tail], axis=0)
     return Shares(name, tuple(categories), mass, low, high, how.confidence, sum(rows))
 
 

@@ -59,10 +59,8 @@ def estimate_common_strength(
     within `support`: one density lies behind all of them, and their log-likelihoods are added."""
     if len(factors) < 3 or min(factors) <= 0:
         raise UsageError("Give at least three factors above 0 to choose among.")
-    released = []
-    for values, noise in parts:
-        given = np.asarray(values, dtype=np.float64).ravel()
-        released.append((given[np.isfinite(given)], noise))
+    given = [(np.asarray(values, dtype=np.float64).ravel(), noise) for values, noise in parts]
+    released = [(values[np.isfinite(values)], noise) for values, noise in given]
     z = np.concatenate([values for values, _ in released])
     if len(z) < FEWEST or z.min() == z.max():
         raise UsageError(f"At least {FEWEST} different released values are needed to tell how strong the noise was.")

@@ -204,8 +204,7 @@ def trade_off_picture(title: str, lines: Mapping[str, Sequence[Point]], mark: tu
         across, up = at(*mark)
         shapes.append(tag("circle", cx=across, cy=up, r=6, fill="none", **stroke(INK)))
         shapes.append(text(across + 10, up - 8, "this release", "start"))
-    for tick, words in ticks(0.0, 1.0, 5):
-        shapes.append(text(at(tick, 0.0)[0], base + 18, words, "middle"))
+    shapes += [text(at(tick, 0.0)[0], base + 18, words, "middle") for tick, words in ticks(0.0, 1.0, 5)]
     words = "privacy loss: 0 tells nothing of a value, 1 tells it"
     shapes.append(text(0.5 * (LEFT + size.width - RIGHT), size.height - 10, words, "middle"))
     return framed(title, "info loss", [*shapes, *_heights(top, base, 5), *_legend(legend)], base, size)

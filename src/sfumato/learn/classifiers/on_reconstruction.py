@@ -176,10 +176,9 @@ class _OnAssignedRows(ReadsNoise):
 class ReconstructedTree(_OnAssignedRows):
     """A decision tree on reconstructed values [Agrawal & Srikant 2000: Global and ByClass].
 
-    Released values are sorted and given to the intervals of the reconstructed distribution, in order; the tree is then
-    grown by the Gini index (scikit-learn's). By-class values carry the chance differences of the reconstructions, which
-    a deep tree would learn: leaves hold at least `min_leaf` rows. Values are moved once, at the root. Moving them
-    again in every node (Local) was measured and does not pay; see docs/classifiers.md.
+    The tree is grown by the Gini index (scikit-learn's). By-class values carry the chance differences of the
+    reconstructions, which a deep tree would learn: leaves hold at least `min_leaf` rows. Values are moved once, at the
+    root. Moving them again in every node (Local) was measured and does not pay; see docs/classifiers.md.
 
     Parameters
     ----------

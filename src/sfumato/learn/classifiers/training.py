@@ -9,7 +9,7 @@ import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Any, Self
 
@@ -320,7 +320,7 @@ def _folds(y: Codes, classes: int) -> Codes:
 
 
 def _taken(rows: Part, which: npt.NDArray[np.bool_]) -> Part:
-    return Part(rows.Z[which], rows.y[which], rows.source, rows.label_keep)
+    return replace(rows, Z=rows.Z[which], y=rows.y[which])
 
 
 # The mean of three ordinary learners, for rows without noise of their own: made-up rows, and rows as they are.
