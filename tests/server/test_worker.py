@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import consortium
 import pyarrow as pa
@@ -148,6 +149,38 @@ def test_too_little_memory_fails_the_model_alone(place):
         said += training.messages(5.0)
     training.close()
     assert said[-1]["failed"] in (NO_MEMORY, DIED)
+
+
+HOLDS_EVERY_THREAD = """
+import pathlib, re, sys
+class Finder:
+    def find_spec(self, name, *_):
+        if name == "sfumato.study.pooling.train_pool":
+            pathlib.Path(__file__).with_name("held").touch()
+            re.match("(a+)+b", 64 * "a")
+sys.meta_path.insert(0, Finder())
+"""
+A_SERVER = """
+import os, sys, time
+from sfumato.study.server.child_process import Child
+child = Child("train", {"PYTHONPATH": sys.argv[1]})
+child.tell({"niceness": 0, "memory": 1 << 40})
+print(child.pid, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a child ends when its threads run again")
+def test_a_child_that_lets_no_thread_run_ends_with_its_parent(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(HOLDS_EVERY_THREAD)
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    with subprocess.Popen([sys.executable, "-c", A_SERVER, path], stdout=subprocess.PIPE, text=True) as server:
+        child = Path("/proc", server.stdout.readline().strip())
+        while not (tmp_path / "held").exists():
+            time.sleep(0.05)
+        server.kill()
+    while child.exists() and " Z " not in (child / "stat").read_text():  # nobody may be there who buries it
+        time.sleep(0.05)
 
 
 def test_a_killed_child_fails_the_model_and_not_the_worker(place, monkeypatch):

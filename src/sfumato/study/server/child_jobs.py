@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import resource
+import signal
 import sys
 import threading
 from collections.abc import Callable
@@ -58,13 +60,15 @@ def check_files() -> None:
         say(verdict.to_dict())
 
 
+_SIGNAL_AT_PARENTS_DEATH = 1
 NO_MEMORY = "Training this classifier on this pool needs more memory than the server allows. Choose another one."
 
 
 def train_models() -> None:
     """Read one job, tell how far it is line by line, and end with the results or the reason. It gives way to the
     server's own work, may take only so much memory, is the first to go when the machine has none left, and ends when
-    its parent does: the input stays open as long as the parent lives."""
+    its parent does: the input stays open as long as the parent lives, and Linux tells of its death even where a library
+    that waits for memory lets no thread of ours run."""
     say, stated = own_output(), json.loads(sys.stdin.readline())
     os.nice(int(stated["niceness"]))
     with contextlib.suppress(OSError):
@@ -78,6 +82,8 @@ def train_models() -> None:
         os._exit(1)
 
     threading.Thread(target=end_with_parent, daemon=True).start()
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_SIGNAL_AT_PARENTS_DEATH, signal.SIGKILL, 0, 0, 0)
     say(trained(stated, say))
 
 
