@@ -132,6 +132,7 @@ class NoiseEvidence:
     def _look_for(self, recipe: Recipe) -> None:
         """What each channel of the recipe makes of rows; of the class whose noise is narrowest, where they differ."""
         columns = {group.start: group.column for group in recipe.encoding.groups} if recipe.is_columnwise else {}
+        told_apart = 8 * float(np.spacing(float(recipe.width)))
         for number, (place, channel) in enumerate(zip(recipe.places, recipe.channels, strict=True)):
             of_classes = [some[number] for some in recipe.by_class.values()]
             self.reported[place] = channel.reported
@@ -141,7 +142,7 @@ class NoiseEvidence:
             if channel.width > 1 or (column is not None and column.kind == "date"):
                 continue  # empty cells or the calendar's ends take variance away again
             # how finely values can differ: by the noise's grid, or by what a double tells apart
-            step = max(channel.step, 8 * float(np.spacing(float(recipe.width))))
+            step = max(channel.step, told_apart)
             if column is not None:
                 low, high = column.bounds
                 finest = 8 * float(np.spacing(max(abs(low), abs(high))))
