@@ -64,6 +64,15 @@ def test_every_name_is_there_and_no_other():
         sf.anonymize  # noqa: B018
 
 
+def test_type_checkers_see_every_name(tmp_path):
+    names = [name for name in sf.__all__ if not name.startswith("_")]
+    uses = ["import sfumato as sf", "from sfumato import *", *names, *(f"sf.{name}" for name in names)]
+    (tmp_path / "uses.py").write_text("\n".join(uses))
+    mypy = [sys.executable, "-m", "mypy", "--config-file=", "--no-incremental", "--follow-imports=skip"]
+    done = subprocess.run([*mypy, sf.__file__, tmp_path / "uses.py"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
 class TestInMemory:
     def test_nothing_is_written_but_the_ledger(self, people, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)

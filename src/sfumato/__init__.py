@@ -99,7 +99,8 @@ _NAMES = {
 }
 _WHERE = {name: f"sfumato.{module}" for module, names in _NAMES.items() for name in names}
 
-__all__ = sorted((*_WHERE, "__version__"))
+if not TYPE_CHECKING:  # for type checkers the imports above are all: of a list that is computed they would know nothing
+    __all__ = sorted((*_WHERE, "__version__"))
 
 
 def __getattr__(name: str) -> object:
@@ -114,4 +115,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return [*_WHERE, "__version__"]
