@@ -139,18 +139,25 @@ def asked_fields(options: Any) -> Iterator[tuple[Field[Any], Asked]]:
 def said_of(one: Field[Any]) -> Asked:
     """What a field says, with what its name, its annotation and the way of reading say without words."""
     says: Asked = one.metadata["asked"]
-    annotation, flag, typed = str(one.type), says.flag, says.typed
+    annotation = str(one.type)
     read = says.read or next((how for begins, how in READS.items() if annotation.startswith(begins)), None)
-    if typed is None and read is not None:
-        typed = list[str] if read in (Read.PARAMETERS, Read.COLUMN_PARAMETERS, Read.PAIRS) else str
-    elif typed is None:
-        named = annotation.split(" | ")
-        typed = next((kind for name, kind in TYPED.items() if name in named), str)
-    if not flag:
-        once = annotation.startswith("Sequence[") and typed is not str  # one value each time that it is typed
-        name = {"parameters": "param"}.get(one.name, one.name.removesuffix("s") if once else one.name).replace("_", "-")
-        flag = f"--{name}/--no-{name}" if says.opposite else f"--{name}"
+    typed = _typed(annotation, read) if says.typed is None else says.typed
+    flag = says.flag or _flag(one.name, annotation.startswith("Sequence[") and typed is not str, says.opposite)
     return replace(says, typed=typed, read=read, flag=flag, metavar=says.metavar or VALUES.get(one.name))
+
+
+def _typed(annotation: str, read: Any) -> Any:
+    """What is typed for an annotation, of which a word or a list of words may be made by reading."""
+    if read is not None:
+        return list[str] if read in (Read.PARAMETERS, Read.COLUMN_PARAMETERS, Read.PAIRS) else str
+    named = annotation.split(" | ")
+    return next((kind for name, kind in TYPED.items() if name in named), str)
+
+
+def _flag(name: str, once: bool, opposite: bool) -> str:
+    """The option of a field; `once`: each time it is typed it gives one value of several."""
+    shown = {"parameters": "param"}.get(name, name.removesuffix("s") if once else name).replace("_", "-")
+    return f"--{shown}/--no-{shown}" if opposite else f"--{shown}"
 
 
 def default_of(one: Field[Any]) -> Any:
