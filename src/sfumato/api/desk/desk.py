@@ -149,20 +149,19 @@ class Desk:
             self.last_asked = time.monotonic()
             if screen not in self.forms:
                 raise RefusedError(404, "There is no such page.")
+            if not self.door.check_number(sent["number"]):
+                return self._back(screen, "old_form")
+            if self.busy and screen not in WHILE_BUSY:
+                return self._back(screen, BUSY)
+            self.door.next_number()
+            self.person_found = None
             try:
-                if not self.door.check_number(sent["number"]):
-                    raise UsageError("old_form")
-                if self.busy and screen not in WHILE_BUSY:
-                    raise UsageError(BUSY)
-                self.door.next_number()
-                self.person_found = None
                 found = self.forms[screen](self, sent)
                 if self.work is not None:
                     self.work.keep()
                 return found if isinstance(found, Answer) else self._to(found)
             except SfumatoError as error:
-                self.notice, shown = sentence_of(error), screen.partition("-")[0]  # where the form stands
-                return self._to(shown if shown in self.there else self.first_screen)
+                return self._back(screen, sentence_of(error))
 
     def take_files(self, screen: str, parts: Iterator[Part]) -> Answer:
         """Store dropped files privately, and go on with them."""
@@ -191,6 +190,11 @@ class Desk:
 
     def _to(self, screen: str) -> Answer:
         return Answer(b"", 303, {"Location": self.door.root + screen})
+
+    def _back(self, form: str, notice: str) -> Answer:
+        """To where a form stands that could not be taken, and why."""
+        self.notice, screen = notice, form.partition("-")[0]
+        return self._to(screen if screen in self.there else self.first_screen)
 
     def plainly(self, told: str) -> str:
         """A sentence with the table's name that the owner knows, in place of where it lies."""
