@@ -378,10 +378,11 @@ class Model:
         except (TableError, SchemaError) as error:
             if "schema" not in str(error):
                 raise
-            raise type(error)(
-                f"{error} (The schema is the model's, from the releases it was trained on. To use another, sanitize "
-                "and train again.)"
-            ) from None
+            whose = (
+                "(The schema is the model's, from the releases it was trained on. To use another, sanitize and train "
+                "again.)"
+            )
+            raise type(error)(f"{error} {whose}") from None
         warn_of_unfit(unfit, "the training data")
         like = table.schema.field(name).type if name in table.column_names else None
         truth = None if truth is None or (truth == NOT_TOLD).all() else truth
