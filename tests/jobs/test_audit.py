@@ -62,6 +62,12 @@ def owners(wine, released):
     return audit(released(b=0.1), original=wine[0], holdout=wine[1], repeats=3, out=released(b=0.1))
 
 
+def test_how_many_strangers_are_twins_is_their_number_over_all(wine, released):
+    strangers = pa.concat_tables([wine[0].slice(0, 17), wine[1].slice(0, 23)])  # 42.5%
+    found = audit(released(b=0.1), original=wine[0], holdout=strangers, repeats=0, attacks=["known-transform"])
+    assert any(note.startswith("42% of the holdout rows are identical") for note in found.data["notes"])
+
+
 def test_extra_stands_beside_every_attack_and_the_three_risks(owners):
     """Right minus right without the release, in points of 100; what did not run has none, and never 0."""
     for entry in owners.data["attacks"]:

@@ -51,6 +51,13 @@ def test_as_many_known_rows_as_columns_and_one_more_undo_a_rotation(audited):
     assert entry["details"]["unified_min"] == pytest.approx(0, abs=1e-12)
 
 
+def test_the_owner_who_has_the_key_is_told_what_clusters_are_left(pima, tmp_path):
+    sanitize(pima[0], tmp_path / "out", Options(mechanism="random-rotation", label="label", seed=1))
+    found = audit(tmp_path / "out", original=pima[0], repeats=0, attacks=["known-rows"], clusters=2).data
+    assert found["clusters"]["plain_rows"] > 0.5
+    assert not [note for note in found["notes"] if note.startswith("No clusters")]
+
+
 def test_every_figure_of_these_attacks_has_words_in_the_report(audited):
     told = {key for entry in audited().data["attacks"] for key in entry["details"]}
     bare = {key for key in told if detail_rows({key: 1.0})[0][0] == key.replace("_", " ")}

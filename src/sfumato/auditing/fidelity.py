@@ -109,9 +109,8 @@ def clusters_lost(case: Case) -> dict[str, Any] | None:
             raise NotApplicableError(why)
         rows = sampled(len(truth), CLUSTERED_ROWS, np.random.default_rng(seed))
         Z, X = case.Z[rows], truth[rows]
-        plain = recipe.map.apply(X)
-        if case.key_used and case.affine is not None:
-            plain = np.asarray(X @ case.affine[0].T + case.affine[1])
+        known = case.affine if case.key_used else None  # a map with a key cannot be asked
+        plain = recipe.map.apply(X) if known is None else np.asarray(X @ known[0].T + known[1])
         released = Part(Z, recipe, recipe.channels)
         seen = see([released])
         chosen = choose(candidates(seen, [clusters], AUTO, seed), clusters)

@@ -261,7 +261,8 @@ def _holdout(case: Case, read: tuple[People, int] | None, rng: np.random.Generat
     if strange := unfit_in_words(holdout.unfit, "the original"):
         case.notes.append(f"Of people not in the table: {strange[0].lower()}{strange[1:]}")
         warn_of_unfit(holdout.unfit, "the original")
-    twins = 1 - len(strangers_without_twins(case.people.X, holdout.X)) / max(1, len(holdout.X))
+    apart = strangers_without_twins(case.people.X, holdout.X)
+    twins = (len(holdout.X) - len(apart)) / max(1, len(holdout.X))
     if len(holdout.X) and twins > 0.1:
         case.notes.append(
             f"{twins:.0%} of the holdout rows are identical to a row of the original and were left out of the "

@@ -246,15 +246,18 @@ def told_by_channels(case: Case) -> list[dict[str, Any]]:
     """
     if case.card is None or case.is_guided:
         return []
-    recipe, X = case.card.made_by(), case.people.X
+    recipe, given = case.card.made_by(), None
     known = None if case.key_used else case.affine
-    given = None if known is None else np.asarray(X @ known[0].T + known[1])
+    if recipe.is_columnwise:
+        given = case.people.X
+    elif known is not None:
+        given = np.asarray(case.people.X @ known[0].T + known[1])
     columns = recipe.of_columns() if recipe.is_columnwise else None
     places, found = np.linspace(0, len(recipe.channels) - 1, min(len(recipe.channels), MOST_COLUMNS)), []
     for place in places.astype(int).tolist():
         groups = None if columns is None else columns[place][1]
         name = recipe.names()[recipe.places[place].start] if groups is None else groups[0].column.name
-        found.append({"name": name, **_told(case, recipe, place, groups, X if recipe.is_columnwise else given)})
+        found.append({"name": name, **_told(case, recipe, place, groups, given)})
     return found
 
 
