@@ -142,7 +142,9 @@ def test_every_kind_of_column_is_freed_from_its_noise(mechanism):
         encoding = Encoding(Schema(tuple(columns)))
     mechanism.fit(X, y, encoding=encoding)
     parts = [Part(released(mechanism, X, 1), y, mechanism)]
-    number, whole, category = (class_densities(column, 2) for column in slices(parts))
+    columns = slices(parts)
+    number, whole, category = (class_densities(column, 2) for column in columns)
+    assert not any("values" in vars(part) for column in columns for part in column)  # of all: another table in memory
     np.testing.assert_allclose(number.missing, [0.1, 0.4], atol=0.03)
     np.testing.assert_allclose((number.mass @ number.cells.middles - 10) / 20, [0.4, 0.7], atol=0.03)
     assert whole.cells.atoms

@@ -371,8 +371,8 @@ def class_densities(
         return None
     check_same_column([part.described for part in parts])
     there = [part.column.reported(part.Z) for part in parts]  # the other rows say nothing of it
-    parts = [
-        part if rows.all() else Slice(part.column, part.Z[rows], part.y[rows])
+    parts = [  # new ones, whose values go with them: those of all columns would be another table
+        Slice(part.column, *((part.Z, part.y) if rows.all() else (part.Z[rows], part.y[rows])))
         for part, rows in zip(parts, there, strict=True)
     ]
     if parts[0].column.is_categorical:

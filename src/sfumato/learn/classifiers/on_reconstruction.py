@@ -82,7 +82,7 @@ def _move_numbers(
 ) -> None:
     column, cells = one.column, found.cells
     assert cells is not None
-    values, empty = one.values, column.missing(one.Z)
+    values, empty = column.values(one.Z), column.missing(one.Z)
     raw = np.full(len(values), column.low + 0.5 * column.width)  # where a missing value stands
     for code, rows in enumerate(mine):
         if column.has_indicator and len(rows):
