@@ -50,6 +50,12 @@ def test_an_option_that_needs_the_row_chooses_a_method_that_has_it(words):
     assert "needs each row itself" in release.told.notes["method"]
 
 
+@pytest.mark.parametrize("off", [0, np.False_])
+def test_an_option_that_is_off_in_another_spelling_is_no_option(off):
+    words = dict.fromkeys(("private_label", "only_new", "like_original", "measured_only"), off)
+    assert card(epsilon=1.0, **words).mechanism["name"] == "tree-resampling"
+
+
 def test_where_nobody_is_trusted_no_option_chose_the_method():
     asked = sf.sanitize(people(), schema=SCHEMA, epsilon=2.0, trust="nobody", private_label=True)
     assert "method" not in asked.told.notes

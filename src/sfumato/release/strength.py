@@ -63,9 +63,12 @@ class Wanted(SanitizeAsked):
     """What an owner asks for; a field that is None leaves the choice to the study, or to the defaults."""
 
     def asked(self, *names: str) -> list[str]:
-        """Those of these options that were given, as they are typed."""
+        """Those of these options that were given, as they are typed. A switch is given where it is on: also 0 and
+        NumPy's own False leave it off."""
         given = {name: getattr(self, name) for name in names}
-        return [f"--{name.replace('_', '-')}" for name, one in given.items() if one is not None and one is not False]
+        switches = {name for name in names if getattr(type(self), name) is False}
+        there = [name for name, one in given.items() if (one if name in switches else one is not None)]
+        return [f"--{name.replace('_', '-')}" for name in there]
 
     @property
     def needs_rows(self) -> str | None:
