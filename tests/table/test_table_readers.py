@@ -248,3 +248,19 @@ class TestCsvTypes:
         names = ",".join(f"c{i}" for i in range(3000))
         row = ",".join(str(i) for i in range(3000))
         assert open_table(write(tmp_path / "t.csv", f"{names}\n{row}\n{row}\n")).read().num_columns == 3000
+
+
+@pytest.mark.parametrize("kind", [pa.ipc.new_file, pa.ipc.new_stream])
+def test_an_arrow_file_with_damage_anywhere_is_refused_or_read(tmp_path, kind):
+    days = pa.table({"a": range(50), "day": pa.array(range(50), pa.date32()), "word": ["p", "q"] * 25})
+    with kind(tmp_path / "whole.arrow", days.schema) as writer:
+        writer.write_table(days)
+    content, refused = (tmp_path / "whole.arrow").read_bytes(), 0
+    for at in range(0, len(content), 8):
+        path = tmp_path / f"{at}.arrow"
+        path.write_bytes(content[:at] + b"\xff" * 8 + content[at + 8 :])
+        try:
+            open_table(path).read()
+        except TableError:
+            refused += 1
+    assert refused

@@ -24,6 +24,8 @@ from sfumato.table.spreadsheet import SHEETS, read_sheet
 from sfumato.table.statistical import READERS, SqlQuery, SqlTable, read_statistical
 from sfumato.table.tables import FileMark, MemoryTable, Table, View, bare
 
+# A table in parts: a folder, a glob or a list of files with the same columns, read one after the other.
+
 MARKS = frozenset("*?[")
 WHOLE = re.compile("-?(0|[1-9][0-9]{0,17})")
 """A whole number of a path; codes with leading zeros are text."""
@@ -193,8 +195,6 @@ class PartsTable(Table):
         column = batch.column(field.name)
         return column if column.type == field.type else column.cast(field.type)
 
-
-# A table in parts: a folder, a glob or a list of files with the same columns, read one after the other.
 
 CSV_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.bz2", ".tsv.bz2", ".csv.zst", ".tsv.zst")
 FETCHED = ("http", "https", "ftp", "sftp", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "hdfs")
@@ -440,9 +440,8 @@ class IpcTable(_TypedFile):
                 found: Iterator[pa.RecordBatch] = (reader.get_batch(i) for i in range(reader.num_record_batches))
             else:
                 found = iter(reader)
-            for batch in self._whole(found):
-                columns = [batch.column(name) for name in self._selected]
-                yield pa.RecordBatch.from_arrays(columns, schema=self._schema)
+            cells = ([batch.column(name) for name in self._selected] for batch in found)  # damage may show here first
+            yield from self._whole(pa.RecordBatch.from_arrays(columns, schema=self._schema) for columns in cells)
 
 
 # A table that is piped in. It is kept in memory, never in a file: passes over it start again from there.
