@@ -92,6 +92,7 @@ class DiskShuffle:
         self._spare: deque[Matrix] = deque()  # memory of blocks that were written
         self._rooms = threading.local()
         self._blocks = [] if self._index is None else self._whole_blocks(self._index)
+        self._laid: list[tuple[Codes, int]] = []  # ends and cells of all blocks: of a record they are slow to reach
 
     def _whole_blocks(self, index: Path) -> list[np.void]:
         """The first blocks whose content has its hash; what follows them is cut off. A killed run may have left half of
@@ -155,8 +156,11 @@ class DiskShuffle:
 
     def blocks(self, rng: np.random.Generator) -> Iterator[Block]:
         self._spare.clear()
-        rows = [np.diff(record["ends"], prepend=0) for record in self._blocks]
-        orders = ((bucket, rng.permutation(sum(int(some[bucket]) for some in rows))) for bucket in range(self._count))
+        self._laid = [(np.r_[0, record["ends"]], int(record["cells"])) for record in self._blocks]
+        orders = (
+            (bucket, rng.permutation(sum(int(ends[bucket + 1] - ends[bucket]) for ends, _ in self._laid)))
+            for bucket in range(self._count)
+        )
         for block in in_order(orders, lambda drawn: self._shuffled(*drawn), threads=1):
             if len(block.X):
                 yield block
@@ -167,14 +171,14 @@ class DiskShuffle:
     def _shuffled(self, bucket: int, order: Codes) -> Block:
         gathered, filled, begins = self._room("gathered", len(order)), 0, 0
         with self._path.open("rb", buffering=0) as file:
-            for record in self._blocks:
-                start, end = int(record["ends"][bucket - 1]) if bucket else 0, int(record["ends"][bucket])
+            for ends, cells in self._laid:
+                start, end = int(ends[bucket]), int(ends[bucket + 1])
                 piece = gathered[filled : filled + end - start]
                 if len(piece):
                     file.seek(begins * CELL_BYTES + start * piece[0].nbytes)
                     if file.readinto(piece.data.cast("B")) != piece.nbytes:
                         raise OSError(errno.EIO, "the file of shuffled rows was cut short")
-                filled, begins = filled + len(piece), begins + int(record["cells"])
+                filled, begins = filled + len(piece), begins + cells
         columns = np.empty((self._width + 2, len(order)))
         for first in range(0, len(order), TURNED_ROWS):
             some = order[first : first + TURNED_ROWS]
