@@ -25,6 +25,8 @@ from sfumato.table import open_table
 from sfumato.table.arrays import is_text
 from sfumato.table.tables import Table
 
+# What a table holds, as a hash: the same for the same cells in the same order, whichever file they were read from.
+
 _DOMAIN = b"sfumato/table/content/1"
 
 
@@ -93,8 +95,6 @@ def _plain(cells: pa.Array, name: str) -> tuple[str, Any]:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise TableError(f"Column {name!r} holds {of}, which has no hash. Leave the column out.") from None
 
-
-# What a table holds, as a hash: the same for the same cells in the same order, whichever file they were read from.
 
 SIGNED, SIGNATURE, STATEMENTS = "signed.txt", "signed.txt.sig", "signer.json"
 """What is signed, its signature, and what the owner's keys said of each other, where they did."""

@@ -27,6 +27,9 @@ def must(holds: object, told: str) -> None:
         raise SchemaError(told)
 
 
+# One spelling for one meaning: names that travel in addresses, logs and pages, and JSON whose hash people compare.
+
+
 def canonical_json(value: Mapping[str, Any]) -> str:
     """JSON with sorted keys and no spaces; what JSON cannot say (NaN, infinity) is refused."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
@@ -105,8 +108,6 @@ def check_line(text: object, what: str) -> str:
         raise UsageError(f"The {what} must be one line of at most 200 printable characters.")
     return text.strip()
 
-
-# One spelling for one meaning: names that travel in addresses, logs and pages, and JSON whose hash people compare.
 
 # Tickets: an invitation is exchanged for a signature that the server cannot recognise when it comes back.
 #
