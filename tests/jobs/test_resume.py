@@ -20,8 +20,10 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 
+from sfumato.channels.maps import NoisyMoments
 from sfumato.core.errors import InterruptedRunError, OutputError, UsageError
 from sfumato.ledger import Ledger
+from sfumato.mechanisms.principal_laplace import PairedProducts
 from sfumato.noise import Streams
 from sfumato.release import engine as release_module
 from sfumato.release import shuffle as shuffle_module
@@ -362,3 +364,13 @@ def test_a_planted_sum_runs_nothing():
         )
         with pytest.raises(pickle.UnpicklingError, match="no sum"):
             unfinished_module._SumsOnly(io.BytesIO(planted + pickle.STACK_GLOBAL + pickle.STOP)).load()
+
+
+def test_a_sum_that_an_earlier_version_kept_is_read():
+    """The class of a sum may have moved to another module since the run was killed."""
+    terms = NoisyMoments(log2_scale=3, pair=100, size=100)
+    kept = pickle.dumps(PairedProducts(terms, 2, np.eye(2, dtype=np.int64), 7), protocol=3)  # with names in plain
+    assert b"sfumato.mechanisms.principal_laplace" in kept
+    earlier = kept.replace(b"sfumato.mechanisms.principal_laplace", b"sfumato.mechanisms.basis")
+    found = unfinished_module._SumsOnly(io.BytesIO(earlier)).load()
+    assert (type(found), found.pairs, found.size) == (PairedProducts, 2, 7)

@@ -7,6 +7,7 @@ MOVED = {
     "sfumato.jobs.engines": "sfumato.release.engines",
     "sfumato.release.engines.fit": "sfumato.release.source",
     "sfumato.mechanisms.row_drawing": "sfumato.mechanisms.kernel_resampling",
+    "sfumato.mechanisms.basis": "sfumato.mechanisms.principal_laplace",
     "sfumato.mechanisms.additive_noise": "sfumato.mechanisms.column_noise",
     "sfumato.mechanisms.noisy_operator": "sfumato.mechanisms.column_noise",
     "sfumato.mechanisms.randomized_response": "sfumato.mechanisms.column_noise",
