@@ -8,14 +8,21 @@ from sklearn.metrics import roc_auc_score
 
 from domains import domain
 from sfumato.attacks.base import Abstain, Knowledge
-from sfumato.attacks.malicious_miner import KINDS, MaliciousMiner, RogueRespondent, plus_minus, unit_vectors
+from sfumato.attacks.malicious_miner import (
+    KINDS,
+    MaliciousMiner,
+    RogueRespondent,
+    plus_minus,
+    separation,
+    unit_vectors,
+)
 from sfumato.attacks.metrics.score import score_guess
 from sfumato.attacks.metrics.scored import Truth
 from sfumato.attacks.posterior_breach import PosteriorBreach, PosteriorGuess
 from sfumato.attacks.row_ratios import Membership
 from sfumato.channels import Bit, Guided
 from sfumato.channels.guidance.guidance import Guidance, SurveyCounts, SurveyRules, check_guidance
-from sfumato.channels.guidance.space import AnswerSpace, perturb_bits
+from sfumato.channels.guidance.space import AnswerSpace, bit_probabilities, perturb_bits
 from sfumato.core.errors import UsageError
 
 SPACE = AnswerSpace([2] * 16)
@@ -33,6 +40,22 @@ def people():
 def test_its_guidance_passes_every_check_of_a_respondent(people, kind):
     V = MaliciousMiner(kind, question=3, steps=20).guidance(SPACE, people)
     assert check_guidance(V, 32, 1) is not None
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_pairs_of_answers_are_added_up_in_one_order(seed):
+    """To the last bit: the search takes whatever is larger, so that a seed leads to one guidance."""
+    space, rng = AnswerSpace([6, 4, 4, 3]), np.random.default_rng(seed)
+    some = np.column_stack([rng.integers(0, size, 200) for size in space.sizes])
+    V = np.linalg.qr(rng.normal(size=(space.width, 3)))[0]
+    told, total = [], 0.0
+    for choice in range(6):
+        some[:, 0] = choice
+        told.append(bit_probabilities(space.onehot(some), V, 0.1, "square"))
+        for before in told[:-1]:
+            overlap = np.sqrt(told[-1] * before) + np.sqrt((1 - told[-1]) * (1 - before))
+            total += float((1 - np.prod(overlap, axis=1)).mean())
+    assert separation(V, some, space, 0, 0.1, "square") == total / 15
 
 
 def test_unit_vectors_read_everybody_without_a_floor(people):

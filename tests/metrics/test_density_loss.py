@@ -7,9 +7,11 @@ import pytest
 from scipy import integrate, stats
 
 from domains import any_records, domain
+from sfumato.attacks.metrics import utility
 from sfumato.attacks.metrics.scored import hard_interval, source_hit_rate
 from sfumato.attacks.metrics.utility import RowDensity, dapl, half_l1
 from sfumato.channels import Additive
+from sfumato.channels.exact import Apart
 from sfumato.core.errors import UsageError
 from sfumato.mechanisms import KernelResampling
 from sfumato.mechanisms.bandwidth import KERNELS
@@ -163,3 +165,15 @@ def test_hard_intervals_hold_and_shrink_with_draws():
     assert found.widths[often].mean() < 0.8 * found.widths[once & drawn].mean()
     narrower = hard_interval(block.X, block.source, 300, widths / 1.3)
     assert not ((narrower.low[drawn] <= X[drawn]) & (X[drawn] <= narrower.high[drawn])).all()
+
+
+def test_rows_are_prepared_for_a_shared_kernel_some_at_a_time(monkeypatch):
+    """A sample may be much larger than the table whose estimate it is held against."""
+    X = np.random.default_rng(6).random((30, 3))
+    estimate = RowDensity.of(KernelResampling(bandwidth="matrix").fit(X), X, None, None)
+    Z, white, most = np.random.default_rng(7).random((400, 3)), Apart.white, []
+    whole = estimate.logpdf(Z)
+    monkeypatch.setattr(Apart, "white", lambda self, rows: most.append(len(rows)) or white(self, rows))
+    monkeypatch.setattr(utility, "CELLS", 50 * len(X))
+    assert np.allclose(estimate.logpdf(Z), whole)
+    assert max(most) == 50

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import combinations
 from typing import ClassVar
 
 import numpy as np
@@ -151,9 +150,10 @@ def separation(V: Matrix, people: Codes, space: AnswerSpace, question: int, floo
         rows = people.copy()
         rows[:, question] = choice
         told.append(bit_probabilities(space.onehot(rows), V, floor, link))
-    for p, q in combinations(told, 2):
-        overlap = np.sqrt(p * q) + np.sqrt((1 - p) * (1 - q))
-        total += float((1 - np.prod(overlap, axis=1)).mean())
+    for place, p in enumerate(told):
+        for q in told[:place]:
+            overlap = np.sqrt(p * q) + np.sqrt((1 - p) * (1 - q))
+            total += float((1 - np.prod(overlap, axis=1)).mean())
     return total / (size * (size - 1) / 2)
 
 

@@ -71,14 +71,15 @@ class RowDensity:
     def logpdf(self, Z: Matrix) -> Matrix:
         rows, channels, start = self.rows, self.channels, -math.log(len(self.rows))
         if (shared := apart(channels)) is not None:
-            Z, rows, channels = shared.white(Z), shared.white(rows), shared.channels
+            rows, channels = shared.white(rows), shared.channels
             start -= float(np.linalg.slogdet(shared.root)[1])  # a density of B^-1 z is so much larger than that of z
         found = np.empty(len(Z))
         for some in slices(len(Z), max(1, CELLS // len(rows))):
-            total = np.full((len(Z[some]), len(rows)), start)
+            here = Z[some] if shared is None else shared.white(Z[some])
+            total = np.full((len(here), len(rows)), start)
             for place, channel in zip(places(channels), channels, strict=True):
                 # two estimates agree on a constant only if it is the same
-                total += channel.blurred(POINT).log_likelihood(Z[some, place], rows[:, place])
+                total += channel.blurred(POINT).log_likelihood(here[:, place], rows[:, place])
             found[some] = logsumexp(total, axis=1)
         return found
 
