@@ -20,6 +20,7 @@ from sfumato.mechanisms.kernel_resampling import KernelResampling
 from sfumato.mechanisms.principal_laplace import PrincipalLaplace
 from sfumato.mechanisms.random_rotation import RandomProjection, RandomRotation
 from sfumato.mechanisms.reported_columns import PiecewiseNoise, SquareWaveColumns, StagedRelease
+from sfumato.noise import Streams
 from sfumato.table import Column, Encoding, Schema
 
 MECHANISMS = {
@@ -72,8 +73,9 @@ def arena(name):
     if mechanism.only_categories:
         X, strangers, encoding = answers()
     y = (X[:, 0] > 0.5).astype(int) if name == "guided-projection" else None
-    with pytest.MonkeyPatch.context() as patch:  # keys come from the operating system, and some rotations are unlucky
+    with pytest.MonkeyPatch.context() as patch:  # keys come from the operating system, and some of them are unlucky
         patch.setattr("sfumato.mechanisms.random_rotation.secret_generator", lambda *_: np.random.default_rng(8))
+        patch.setattr("sfumato.mechanisms.random_rotation.Streams", lambda: Streams.seeded(8))
         block = mechanism.release(X, y, rng=np.random.default_rng(3), encoding=encoding)
     truth = X[block.source]
     rows = np.arange(7)
