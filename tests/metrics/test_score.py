@@ -30,6 +30,16 @@ def test_the_best_candidate_is_scored_and_called_an_upper_bound():
     assert result.columns[0]["rmse"] == 0
 
 
+def test_a_few_candidates_may_be_given_as_they_are():
+    X = np.random.default_rng(0).random((50, 2))
+    guess, some = Values(1 - X, (X * 0, X)), np.array([7, 3])
+    result = score_guess(guess, Truth(X, Encoding.unit(2), rows=X))
+    assert (result.score, result.upper_bound) == (1, True)
+    assert [one.tolist() for one in guess.of(some).scored] == [one[some].tolist() for one in (1 - X, X * 0, X)]
+    assert guess.settled(2).aimed is not None
+    assert len(list(guess.settled(2).scored)) == 1
+
+
 def test_guessing_what_is_usual_scores_like_the_baseline_and_the_control():
     rng = np.random.default_rng(0)
     X, control = rng.beta(2, 5, size=(4000, 3)), rng.beta(2, 5, size=(4000, 3))

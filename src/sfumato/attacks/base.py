@@ -34,15 +34,15 @@ class Values(Guess):
     """Private values: row i of `X` (n x d, encoded source columns) is the person behind release row i.
 
     `candidates` yields further guesses about some `rows` of the release, between which the adversary cannot choose by
-    itself: one after the other whenever they are asked for, since together they would be many tables. The score takes
-    the best of all of them, for which one needs the truth: an upper bound on what the adversary gets.
-    `aimed` is the guess that is best for the score ("within the tolerance") where it is another than `X`, which is then
-    best in mean square and stands behind all figures about errors. `details` are figures about how the guess came
-    about, for the report.
+    itself: one after the other whenever they are asked for, since together they would be many tables; a few may be
+    given as they are. The score takes the best of all of them, for which one needs the truth: an upper bound on what
+    the adversary gets. `aimed` is the guess that is best for the score ("within the tolerance") where it is another
+    than `X`, which is then best in mean square and stands behind all figures about errors. `details` are figures about
+    how the guess came about, for the report.
     """
 
     X: Matrix
-    candidates: Callable[[Codes | slice], Iterator[Matrix]] | None = None
+    candidates: Callable[[Codes | slice], Iterator[Matrix]] | Sequence[Matrix] | None = None
     details: Mapping[str, float] = field(default_factory=dict)
     aimed: Matrix | None = None
     rows: Codes | slice = field(default_factory=lambda: slice(None))
@@ -50,7 +50,8 @@ class Values(Guess):
     @property
     def scored(self) -> Iterator[Matrix]:
         """The guesses of which the best is scored, the adversary's own first."""
-        others = self.candidates(self.rows) if self.candidates else ()
+        made = self.candidates
+        others = made(self.rows) if callable(made) else (X[self.rows] for X in made or ())
         return chain([self.X if self.aimed is None else self.aimed], others)
 
     def of(self, rows: Codes) -> Values:
