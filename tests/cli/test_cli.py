@@ -238,7 +238,7 @@ def test_sql_is_read_through_a_url(run, tmp_path):
     [
         ("sfumato.release.sanitize", {"sklearn", "pandas", "matplotlib"}),
         ("sfumato.study.client", {"sklearn", "pandas", "matplotlib"}),
-        ("sfumato.study.protocol.study_file", {"sklearn", "pandas", "matplotlib"}),
+        ("sfumato.study.protocol.study_file", {"sklearn", "pandas", "matplotlib", "scipy.optimize", "pyarrow.parquet"}),
         ("sfumato.guarantee", {"sklearn", "pandas", "scipy.stats", "scipy.optimize", "scipy.sparse"}),
     ],
 )

@@ -26,7 +26,6 @@ from sfumato.mechanisms.base import count_of
 from sfumato.mechanisms.principal_laplace import NAMES
 from sfumato.noise import Streams
 from sfumato.release.asked import Presence
-from sfumato.release.check_rows import expected_measurements
 from sfumato.release.strength import MADE_UP, leaves_strength_open
 from sfumato.study.protocol.agreed import must
 from sfumato.study.protocol.pool_study import DEFAULT_CLASSIFIERS, PoolStudy, trains
@@ -206,10 +205,13 @@ def _made(study: PoolStudy, card: Card) -> Iterator[str]:
     for name, wanted in study.parameters_expected().items():
         if name not in used or not same(used[name], wanted):
             yield f"The study fixes the parameter {name}={wanted!r}, but the release was made with another value."
-    if study.plan is not None and not same_measurements(
-        card.made_by().measured, expected_measurements(study.plan, card)
-    ):
-        yield "The card does not state the noise that the study's plan gives for its epsilon and delta. Release again."
+    if study.plan is not None:
+        from sfumato.release.check_rows import expected_measurements  # brings SciPy's optimizers with it
+
+        stated, wanted = card.made_by().measured, expected_measurements(study.plan, card)
+        if not same_measurements(stated, wanted):
+            told = "The card does not state the noise that the study's plan gives for its epsilon and delta."
+            yield f"{told} Release again."
     if card.space != study.space:
         yield (
             "The release is in another space than the study's, so its rows cannot be pooled with the others'. "
