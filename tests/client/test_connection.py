@@ -222,6 +222,8 @@ def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(server, connec
         ("http://localhost:8000/", "http://localhost:8000"),
         ("http://127.0.0.1", "http://127.0.0.1"),
         ("http://[::1]:80", "http://[::1]:80"),
+        ("https://Study.example:08443", "https://study.example:8443"),
+        ("https://[FE80::1%25Eth0]:", "https://[fe80::1%25Eth0]"),
     ],
 )
 def test_good_addresses(url, base):

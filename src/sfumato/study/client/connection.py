@@ -141,7 +141,7 @@ class Address(NamedTuple):
         """Check an address as it was typed; plain http is for this machine only, unless that is asked for."""
         try:
             parts = urlsplit(url.strip())
-            host, _ = parts.hostname or "", parts.port  # which raises where it is no number
+            host, port = parts.hostname or "", parts.port
         except ValueError:
             words = "The coordinator's address cannot be understood. Write https://host or https://host:port."
             raise UsageError(words) from None
@@ -171,8 +171,13 @@ class Address(NamedTuple):
                 "Use https://, or add --insecure-http if you know that the connection is safe (a private network, a "
                 "tunnel)."
             )
-        netloc = parts.netloc.lower().rstrip(":")
-        return cls(f"{parts.scheme}://{netloc}{parts.path.rstrip('/')}", loopback, parts.fragment or None)
+        return cls(f"{parts.scheme}://{_netloc(host, port)}{parts.path.rstrip('/')}", loopback, parts.fragment or None)
+
+
+def _netloc(host: str, port: int | None) -> str:
+    """Spelled in one way: names of a server that were noted on this machine begin with it."""
+    shown = f"[{host}]" if ":" in host else host
+    return shown if port is None else f"{shown}:{port}"
 
 
 class PinnedContext(ssl.SSLContext):
