@@ -76,6 +76,7 @@ def test_the_caller_is_who_our_outermost_proxy_saw():
     assert entered("6.6.6.6, 1.2.3.4, 10.0.0.9", hops=2)["client"][0] == "1.2.3.4"
     assert entered("1.2.3.4", hops=2)["client"][0] == "1.2.3.4"
     assert entered("6.6.6.6", trust=False)["client"] == ("10.0.0.1", 5)
+    assert entered("6.6.6.6", hops=0)["client"] == ("10.0.0.1", 5)
     assert entered("")["client"] == ("10.0.0.1", 5)
     several = [(b"x-forwarded-for", b"1.2.3.4")]
     assert entered("6.6.6.6", headers=several)["client"][0] == "1.2.3.4"

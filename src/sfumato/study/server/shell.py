@@ -231,7 +231,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 def enter(scope: Scope, settings: Settings) -> None:
     """Take caller and scheme from what our own proxies wrote; without them the connection tells."""
-    if not settings.trust_proxy:
+    if not settings.trust_proxy or settings.proxy_hops == 0:
         return
 
     def written(header: bytes) -> str | None:
