@@ -6,6 +6,8 @@ import urllib.parse
 import pytest
 from desk_visits import PLANTED
 
+from sfumato.api.desk import serve
+
 
 def refused(answer):
     status, headers, page = answer
@@ -102,6 +104,19 @@ def test_a_dropped_table_is_private_and_gone_at_the_end(opened, patients, tmp_pa
         time.sleep(0.05)
     assert not list((tmp_path / "tmp").iterdir())
     assert not [seen for seen in visitor.headers_seen if "patients" in seen or "agecolumn" in seen]
+
+
+def test_a_desk_ends_once_its_last_page_is_sent(opened, monkeypatch):
+    visitor, ended, send = opened(), [], serve._Handler._send
+    visitor.enter()
+    number = visitor.form("start", "end")["number"]
+    monkeypatch.setattr(
+        serve._Handler,
+        "_send",
+        lambda self, answer: ended.append(self.server.desk.ended.is_set()) or send(self, answer),
+    )
+    status, _, _ = visitor.ask("POST", visitor.root + "end", f"number={number}".encode())
+    assert (status, ended) == (200, [False])
 
 
 def test_a_file_without_the_forms_number_is_not_even_stored(opened, patients, tmp_path):

@@ -67,6 +67,8 @@ class Desk:
     """Whether the step after COLUMNS comes once the table is read."""
     spoken: str = ENGLISH
     """The language of the page that was shown last."""
+    over: bool = False
+    """Whether its owner ended it: it is `ended` once the page that says so was sent."""
     ended: threading.Event = field(default_factory=threading.Event)
     last_asked: float = field(default_factory=time.monotonic)
     _lock: threading.RLock = field(default_factory=threading.RLock)

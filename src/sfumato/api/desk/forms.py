@@ -216,7 +216,7 @@ def _language(desk: Desk, sent: Mapping[str, str]) -> str:
 
 
 def _end(desk: Desk, sent: Mapping[str, str]) -> Answer:  # noqa: ARG001
-    desk.ended.set()
+    desk.over = True
     return page("ended", desk.spoken, {})
 
 

@@ -108,6 +108,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         self._answer(self._post)
+        if hasattr(self.server, "desk") and self.server.desk.over:
+            self.server.desk.ended.set()
 
     def _answer(self, way: Callable[[str], Answer]) -> None:
         try:
