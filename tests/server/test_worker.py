@@ -1,13 +1,14 @@
 """The worker: trains what is queued, once, whatever dies; fails with words, and not with the server."""
 
+import contextlib
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import consortium
 import pyarrow as pa
@@ -175,12 +176,16 @@ def test_a_child_that_lets_no_thread_run_ends_with_its_parent(tmp_path):
     (tmp_path / "sitecustomize.py").write_text(HOLDS_EVERY_THREAD)
     path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
     with subprocess.Popen([sys.executable, "-c", A_SERVER, path], stdout=subprocess.PIPE, text=True) as server:
-        child = Path("/proc", server.stdout.readline().strip())
-        while not (tmp_path / "held").exists():
-            time.sleep(0.05)
-        server.kill()
-    while child.exists() and " Z " not in (child / "stat").read_text():  # nobody may be there who buries it
-        time.sleep(0.05)
+        child = os.pidfd_open(int(server.stdout.readline()))
+        try:
+            while not (tmp_path / "held").exists():
+                time.sleep(0.05)
+            server.kill()
+            assert select.select([child], [], []) == ([child], [], [])  # readable once the process has ended
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(child, signal.SIGKILL)
+            os.close(child)
 
 
 def test_a_killed_child_fails_the_model_and_not_the_worker(place, monkeypatch):
